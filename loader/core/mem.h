@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file mem.h
+ * The one table of memory and thread calls: every allocation and every thread of the library
+ * goes through it, so that tests can make each one fail in turn. Memory is released with
+ * free().
+ */
+#ifndef H2D_CORE_MEM_H
+#define H2D_CORE_MEM_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+struct h2d_mem_ops {
+	void *(*malloc)(size_t bytes);
+	void *(*calloc)(size_t count, size_t size);
+	void *(*realloc)(void *p, size_t bytes);
+	int (*thread_create)(pthread_t *t, void *(*fn)(void *), void *arg);
+};
+
+extern const struct h2d_mem_ops h2d_mem_libc;
+/** In force; only tests point it elsewhere, before any other thread runs. */
+extern const struct h2d_mem_ops *h2d_mem;
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file device.h
+ * The device table. A back-end owns memory and moves bytes; it knows nothing of checkpoints.
+ *
+ * A back-end is a static `struct h2d_backend` in one file; h2d_backend_validate() checks it
+ * against its own capabilities before use. Copies are asynchronous on a stream; an event marks
+ * a place in a stream and is the only way to learn that copies before it have completed. Every
+ * call carries its failure up as a status, with the runtime's own error name in the log.
+ *
+ * Thread-safety: alloc, free, host_alloc, streams and events may be used from any thread; one
+ * stream takes copies from several threads.
+ */
+#ifndef H2D_DEVICE_DEVICE_H
+#define H2D_DEVICE_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/log.h"
+
+enum {
+	H2D_BACKEND_ABI = 1,
+};
+
+/** Capabilities of a back-end (static) or of an opened device. */
+enum h2d_device_caps {
+	H2D_DEV_READABLE = 1 << 0, /**< copy_to_host works */
+	H2D_DEV_FILL = 1 << 1,	   /**< destination is plain host memory: readers may fill it in
+				    *   place, no staging needed */
+	H2D_DEV_PINNED = 1 << 2,   /**< host_alloc returns memory pinned for this device */
+	H2D_DEV_REGISTER = 1 << 3, /**< host_register works */
+	H2D_DEV_REGISTER_READ_ONLY = 1 << 4, /**< … also on read-only mappings */
+	H2D_DEV_COPY_2D = 1 << 5,
+	H2D_DEV_READ_FILE = 1 << 6,	/**< storage to device */
+	H2D_DEV_CALLER_STREAM = 1 << 7, /**< takes streams of its runtime from the caller */
+	H2D_DEV_HMM = 1 << 8, /**< pageable copies go through the kernel's HMM code and
+			       *   windows can be counted */
+	H2D_DEV_UNIFIED = 1 << 9,
+};
+
+struct h2d_device;
+struct h2d_stream;
+struct h2d_event;
+
+/** A device allocation. `ptr` is the device address (for opencl without SVM a handle + 0). */
+struct h2d_devmem {
+	void *ptr;
+	uint64_t bytes;
+	void *handle; /**< back-end's own */
+};
+
+/** Facts that a back-end fills at open(). */
+struct h2d_device_facts {
+	char name[64], hardware[128], pci_address[32];
+	uint64_t memory_bytes, memory_free_bytes;
+	int32_t numa_node;
+	uint32_t unified;
+};
+
+/** Counters of the kernel's HMM path, for devices with H2D_DEV_HMM. */
+struct h2d_hmm_count {
+	uint64_t requests, restarts, windows, notifier_callbacks;
+};
+
+struct h2d_backend {
+	const char *name;    /**< "host" */
+	const char *summary; /**< one line */
+	unsigned abi;	     /**< H2D_BACKEND_ABI */
+	unsigned caps;	     /**< what an opened device may have at most */
+
+	/** Number of devices; why[] gets the reason when it is 0. Optional: 1. */
+	int (*probe)(unsigned *count, char *why, size_t why_bytes);
+	/** `args`: what follows the name in the spec (":0", ":stale,timeout_ms=40" or "").
+	 *  Sets dev->priv, dev->caps, dev->facts. */
+	int (*open)(struct h2d_device *dev, const char *args);
+	void (*close)(struct h2d_device *dev);
+
+	int (*alloc)(struct h2d_device *dev, uint64_t bytes, struct h2d_devmem *out);
+	void (*free)(struct h2d_device *dev, struct h2d_devmem *mem);
+	/** Page-aligned staging memory, pinned where the device can. */
+	int (*host_alloc)(struct h2d_device *dev, uint64_t bytes, void **out);
+	void (*host_free)(struct h2d_device *dev, void *p, uint64_t bytes);
+	int (*host_register)(struct h2d_device *dev, void *p, uint64_t bytes, bool read_only);
+	int (*host_unregister)(struct h2d_device *dev, void *p, uint64_t bytes);
+
+	int (*stream_create)(struct h2d_device *dev, struct h2d_stream **out);
+	void (*stream_destroy)(struct h2d_device *dev, struct h2d_stream *s);
+	/** Wrap a caller's stream; destroy only drops the wrapper. Optional. */
+	int (*stream_wrap)(struct h2d_device *dev, void *native, struct h2d_stream **out);
+	/** Host memory to device, asynchronously; `src` must stay valid until a later event. */
+	int (*copy_to_device)(struct h2d_stream *s, void *dst, const void *src, uint64_t bytes);
+	/** `rows` rows of `row_bytes`. Optional. */
+	int (*copy_to_device_2d)(struct h2d_stream *s, void *dst, uint64_t dst_pitch,
+				 const void *src, uint64_t src_pitch, uint64_t row_bytes,
+				 uint64_t rows);
+	int (*copy_to_host)(struct h2d_stream *s, void *dst, const void *src, uint64_t bytes);
+
+	int (*event_create)(struct h2d_device *dev, struct h2d_event **out);
+	void (*event_destroy)(struct h2d_device *dev, struct h2d_event *e);
+	int (*event_record)(struct h2d_event *e, struct h2d_stream *s);
+	/** 1 completed, 0 not yet, negative: a copy before it failed (and is attributed to it).
+	 */
+	int (*event_query)(struct h2d_event *e);
+	/** Wait up to `timeout_ns`. 0 completed; H2D_E_DEVICE_LOST when the time ran out; or
+	 * the failure of a copy before it. */
+	int (*event_wait)(struct h2d_event *e, uint64_t timeout_ns);
+
+	/** Storage to device. Optional. */
+	int (*read_file)(struct h2d_stream *s, int fd, uint64_t offset, uint64_t bytes,
+			 void *dst);
+	/** Reset and read the HMM counters. Optional. */
+	void (*hmm_count)(struct h2d_device *dev, struct h2d_hmm_count *out);
+};
+
+struct h2d_device {
+	const struct h2d_backend *backend;
+	unsigned caps;
+	struct h2d_device_facts facts;
+	struct h2d_log log;
+	uint64_t copy_timeout_ns;
+	_Atomic int lost; /**< set once, never cleared */
+	_Atomic uint64_t
+		quarantined_bytes; /**< buffers left under copies that never completed */
+	void *priv;
+};
+
+/** The table, ended by NULL. */
+extern const struct h2d_backend *const h2d_backends[];
+
+/** Check that a back-end has what its capabilities promise. @return 0 or H2D_E_INTERNAL with
+ * the missing member named. */
+int h2d_backend_validate(const struct h2d_backend *b, const struct h2d_log *log);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file format.h
+ * The table of formats and what a parser produces: a catalogue of tensors and metadata.
+ *
+ * A parser reads one data file's header through h2d_file_read() (never a mapping) and adds what
+ * it found to a catalogue. It must bound memory by the header's real size in the file, check
+ * every arithmetic step, and report the first broken rule with file, tensor, rule and offset.
+ * Sets of files (shards, splits) are put together in set.c.
+ */
+#ifndef H2D_FORMAT_FORMAT_H
+#define H2D_FORMAT_FORMAT_H
+
+#include "core/arena.h"
+#include "core/log.h"
+#include "file/file.h"
+#include "format/detect.h"
+
+/** One tensor as parsed. Pointers lie in the catalogue's arena. */
+struct h2d_tensor {
+	const char *name;
+	const uint64_t *shape;	/**< outermost first */
+	const int64_t *strides; /**< NULL: C order */
+	const char *dtype;	/**< static text or arena */
+	uint64_t offset_bytes, size_bytes;
+	uint32_t name_bytes, rank;
+	uint32_t file;
+	uint32_t flags; /**< H2D_TENSOR_* */
+	uint64_t ordinal;
+};
+
+enum {
+	H2D_TENSOR_SHARED =
+		1, /**< its extent overlaps another tensor's on purpose (torch storages) */
+};
+
+struct h2d_metadata {
+	const char *key;
+	const void *data;
+	uint64_t count;
+	size_t key_bytes, data_bytes;
+	enum h2d_value_type type, element_type;
+};
+
+/** Everything known about an opened checkpoint. Owned by the checkpoint; grown by parsers. */
+struct h2d_catalogue {
+	struct h2d_arena arena;
+	struct h2d_tensor *tensors; /**< malloc'd array */
+	uint64_t tensor_count, tensor_cap;
+	struct h2d_metadata *metadata; /**< malloc'd array */
+	uint64_t metadata_count, metadata_cap;
+	struct h2d_file *files; /**< malloc'd array */
+	uint32_t file_count, file_cap;
+	uint64_t header_bytes;
+	uint64_t ignored_count;
+	const char *format;
+};
+
+/** What a parser is given. */
+struct h2d_parse {
+	struct h2d_catalogue *cat;
+	const struct h2d_file *file;
+	uint32_t file_index;
+	const struct h2d_log *log;
+};
+
+struct h2d_format {
+	enum h2d_format_id id;
+	const char *name;
+	/** Parse one file. @return 0, H2D_E_FORMAT, or a status of reading. */
+	int (*parse)(struct h2d_parse *p);
+};
+
+/** The table, ended by an entry without name. */
+extern const struct h2d_format h2d_formats[];
+
+/** Append a tensor (pointers must already lie in the arena or be static); NULL: no memory. */
+struct h2d_tensor *h2d_catalogue_add_tensor(struct h2d_catalogue *cat);
+struct h2d_metadata *h2d_catalogue_add_metadata(struct h2d_catalogue *cat);
+/** Append an empty file slot; the caller opens it. Invalidates earlier pointers into `files`.
+ */
+struct h2d_file *h2d_catalogue_add_file(struct h2d_catalogue *cat);
+void h2d_catalogue_free(struct h2d_catalogue *cat);
+
+/** Open every file a checkpoint argument stands for, parse and check the whole set, sort the
+ *  tensors in file order, and prove names unique and extents in bounds and (but for
+ *  H2D_TENSOR_SHARED) disjoint. On failure nothing is left in `cat`. */
+int h2d_set_open(struct h2d_catalogue *cat, const char *path, const struct h2d_log *log);
+/** The same for one already opened file (descriptor or memory), which `cat` takes over. */
+int h2d_set_open_file(struct h2d_catalogue *cat, struct h2d_file *file,
+		      const struct h2d_log *log);
+
+int h2d_safetensors_parse(struct h2d_parse *p);
+int h2d_gguf_parse(struct h2d_parse *p);
+int h2d_cact_parse(struct h2d_parse *p);
+int h2d_torch_parse(struct h2d_parse *p);
+
+#endif

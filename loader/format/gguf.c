@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/format.h"
+
+int h2d_gguf_parse(struct h2d_parse *p)
+{
+	return h2d_fail(p->log, H2D_E_UNSUPPORTED, "%s: gguf is not read yet", p->file->path);
+}

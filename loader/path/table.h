@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file table.h  The table of transfer paths. */
+#ifndef H2D_PATH_TABLE_H
+#define H2D_PATH_TABLE_H
+
+#include "transfer/path.h"
+
+/** The table, ended by NULL. Each descriptor is in a file of its own. */
+extern const struct h2d_path *const h2d_paths[];
+const struct h2d_path *h2d_path_find(const char *name);
+/** Whether a path can run on a device with these capabilities and, if not, why (static text).
+ */
+bool h2d_path_supported(const struct h2d_path *p, unsigned device_caps, bool has_fd,
+			const char **why);
+
+#endif
