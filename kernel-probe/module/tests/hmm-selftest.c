@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * hmm-selftest: takes mappings of a file through /dev/h2d_hmm and checks the counters.
+ *
+ * usage: hmm-selftest [-d emulated|shipped] [-e refresh|stale|no_retry] [-t TIMEOUT_MS]
+ *                     [-m MIB] DIRECTORY…
+ *
+ * In every directory a file of MIB (default 32) MiB is written, mapped and taken. With the
+ * emulated driver all three policies are run; with the shipped one -e says which policy is
+ * expected of it. -t is the timeout of the policy `stale` (default: the kernel's). Nothing is
+ * asserted on wall-clock time except that a window of the shipped driver is at least its
+ * timeout long, which is what a window is. Output is TAP; each zero stands beside a cell of the
+ * same file, driver and policy where the same counter must not be zero.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "guest.h"
+
+enum { LOG_CAPACITY = 4096 };
+
+static struct h2d_hmm hmm;
+static struct {
+	enum h2d_hmm_driver driver;
+	enum h2d_hmm_policy expected;
+	uint32_t timeout_ms;
+	size_t bytes;
+} options = {.driver = H2D_HMM_DRIVER_EMULATED, .bytes = 32 << 20};
+
+static const char *const policy_names[] = {NULL, "refresh", "stale", "no_retry"};
+
+/* What is done to a mapping before it is taken, and how it is asked for. */
+struct cell {
+	const char *name;
+	int prot;
+	size_t stride; /* read one byte per stride first; 0: leave absent */
+	enum h2d_hmm_permission permission;
+	bool copies; /* copy-on-write is expected */
+};
+
+static const struct cell cells[] = {
+	{"ro-present", PROT_READ, PAGE, H2D_HMM_PERMISSION_VMA, false},
+	{"ro-absent", PROT_READ, 0, H2D_HMM_PERMISSION_VMA, false},
+	{"rw-absent", PROT_READ | PROT_WRITE, 0, H2D_HMM_PERMISSION_VMA, true},
+	{"rw-present", PROT_READ | PROT_WRITE, PAGE, H2D_HMM_PERMISSION_VMA, true},
+	{"rw-sparse", PROT_READ | PROT_WRITE, SPAN, H2D_HMM_PERMISSION_VMA, true},
+	{"rw-present-access", PROT_READ | PROT_WRITE, PAGE, H2D_HMM_PERMISSION_ACCESS, false},
+};
+
+static struct h2d_hmm_attempt attempts[LOG_CAPACITY];
+
+static void take(const void *address, size_t bytes, enum h2d_hmm_policy policy,
+		 enum h2d_hmm_permission permission, struct h2d_hmm_copy_source *request)
+{
+	h2d_hmm_request_init(request, address, bytes);
+	request->permission = permission;
+	request->attempt_log = (uintptr_t)attempts;
+	request->attempt_log_capacity = LOG_CAPACITY;
+	if (options.driver == H2D_HMM_DRIVER_SHIPPED) {
+		h2d_hmm_request_shipped(request);
+	} else {
+		request->policy = policy;
+		if (policy == H2D_HMM_POLICY_STALE)
+			request->timeout_ms = options.timeout_ms;
+	}
+	if (h2d_hmm_copy_source(&hmm, &guest_log, request))
+		guest_die("copy source");
+}
+
+/* Restarts that took a whole timeout: what a window is where the driver hides its calls. */
+static uint64_t long_restarts(const struct h2d_hmm_copy_source *request)
+{
+	const uint64_t timeout_ns = hmm.facts.default_timeout_ms * 1000000ULL;
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < request->attempt_log_count; i++)
+		if (attempts[i].return_code && attempts[i].elapsed_ns >= timeout_ns)
+			count++;
+	return count;
+}
+
+static void print_counters(const char *label, const struct h2d_hmm_copy_source *r,
+			   uint64_t windows, uint64_t anonymous)
+{
+	printf("# %s: %.1f ms, %" PRIu64 " windows, %llu restarts, %llu calls, %llu EBUSY, "
+	       "%llu callbacks (%llu clear, %llu foreign) on %llu pages and %llu/%llu spans, "
+	       "%llu valid, %llu writable, anonymous %" PRIu64 " KiB\n",
+	       label, (double)r->elapsed_ns / 1e6, windows, r->restarts, r->fault_calls,
+	       r->fault_ebusy, r->callbacks, r->callbacks_by_event[H2D_HMM_EVENT_CLEAR],
+	       r->callbacks_foreign, r->callback_pages, r->spans_invalidated, r->spans_touched,
+	       r->pfns_valid, r->pfns_writable, anonymous / 1024);
+}
+
+/* The law: a span that holds a present read-only entry costs one invalidation. */
+static void check_policy(const char *label, enum h2d_hmm_policy policy, uint64_t spans,
+			 const struct h2d_hmm_copy_source *r)
+{
+	const bool emulated = options.driver == H2D_HMM_DRIVER_EMULATED;
+	const uint64_t windows = emulated ? r->windows : long_restarts(r);
+	const uint64_t expected_windows = policy == H2D_HMM_POLICY_STALE ? spans : 0;
+	const uint64_t expected_restarts = policy == H2D_HMM_POLICY_REFRESH ? 0 : spans;
+
+	guest_check(windows == expected_windows, "%s: windows %" PRIu64 " = %" PRIu64, label,
+		    windows, expected_windows);
+	guest_check(r->restarts == expected_restarts, "%s: restarts %llu = %" PRIu64, label,
+		    r->restarts, expected_restarts);
+	guest_check(r->spans_invalidated == spans, "%s: spans invalidated %llu = %" PRIu64,
+		    label, r->spans_invalidated, spans);
+	if (!emulated) {
+		guest_check(!r->valid, "%s: no counters invented", label);
+		return;
+	}
+	if (policy == H2D_HMM_POLICY_STALE)
+		guest_check(r->fault_ebusy >= spans && (!spans || r->fault_ebusy > 2 * spans),
+			    "%s: -EBUSY %llu times", label, r->fault_ebusy);
+	else
+		guest_check(r->fault_ebusy == spans && r->fault_calls == spans + 1,
+			    "%s: -EBUSY %llu of %llu calls", label, r->fault_ebusy,
+			    r->fault_calls);
+}
+
+static void check_cell(const char *label, const struct cell *cell, enum h2d_hmm_policy policy,
+		       uint64_t spans, uint64_t anonymous, const struct h2d_hmm_copy_source *r)
+{
+	const uint64_t pages = options.bytes / PAGE;
+
+	guest_check(r->last_code == 0 && !r->ended && r->mappings == 1, "%s: code %d", label,
+		    r->last_code);
+	guest_check(r->pfns_valid == pages && r->pfns_writable == (cell->copies ? pages : 0),
+		    "%s: pages valid %llu writable %llu", label, r->pfns_valid,
+		    r->pfns_writable);
+	guest_check(anonymous == (cell->copies ? options.bytes : 0),
+		    "%s: anonymous memory +%" PRIu64 " KiB", label, anonymous / 1024);
+	guest_check((r->callbacks > 0) == (spans > 0) &&
+			    r->callbacks == r->callbacks_by_event[H2D_HMM_EVENT_CLEAR] &&
+			    !r->callbacks_foreign,
+		    "%s: callbacks %llu", label, r->callbacks);
+	guest_check(r->attempt_log_count == r->restarts + 1 &&
+			    attempts[r->attempt_log_count - 1].return_code == 0,
+		    "%s: attempts %u", label, r->attempt_log_count);
+	check_policy(label, policy, spans, r);
+}
+
+static void run_cell(const char *where, int fd, const struct cell *cell,
+		     enum h2d_hmm_policy policy)
+{
+	struct h2d_hmm_copy_source request;
+	uint64_t before, anonymous, spans;
+	char label[PATH_MAX + 64];
+	void *map;
+
+	snprintf(label, sizeof(label), "%s %s %s", where, cell->name, policy_names[policy]);
+	map = mmap(NULL, options.bytes, cell->prot, MAP_PRIVATE, fd, 0);
+	if (map == MAP_FAILED)
+		guest_die("mmap");
+	if (cell->stride)
+		guest_touch(map, options.bytes, cell->stride);
+	spans = cell->copies ? guest_present_spans(map, options.bytes) : 0;
+	before = guest_anonymous_bytes(map, options.bytes);
+	take(map, options.bytes, policy, cell->permission, &request);
+	anonymous = guest_anonymous_bytes(map, options.bytes) - before;
+	print_counters(label, &request,
+		       options.driver == H2D_HMM_DRIVER_EMULATED ? request.windows
+								 : long_restarts(&request),
+		       anonymous);
+	check_cell(label, cell, policy, spans, anonymous, &request);
+	munmap(map, options.bytes);
+}
+
+static void run_directory(const char *directory)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/hmm-selftest.bin", directory);
+	fd = guest_make_file(path, options.bytes);
+	for (int policy = H2D_HMM_POLICY_REFRESH; policy <= H2D_HMM_POLICY_NO_RETRY; policy++) {
+		if (options.driver == H2D_HMM_DRIVER_SHIPPED && policy != (int)options.expected)
+			continue;
+		for (size_t i = 0; i < sizeof(cells) / sizeof(*cells); i++)
+			run_cell(directory, fd, &cells[i], (enum h2d_hmm_policy)policy);
+	}
+	close(fd);
+	unlink(path);
+}
+
+/* Several mappings in one range, one of them read-only, then one missing. */
+static void run_pieces(void)
+{
+	const size_t bytes = 4 * SPAN;
+	struct h2d_hmm_copy_source r;
+	char *map;
+
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (map == MAP_FAILED || mprotect(map + SPAN, SPAN, PROT_READ))
+		guest_die("pieces");
+	take(map, bytes, H2D_HMM_POLICY_NO_RETRY, H2D_HMM_PERMISSION_VMA, &r);
+	guest_check(r.last_code == 0 && r.mappings == 3 && r.driver_calls == 3 + 3 * r.restarts,
+		    "pieces: %llu mappings, %llu driver calls", r.mappings, r.driver_calls);
+	guest_check(r.pfns_valid == bytes / PAGE && r.pfns_writable == 3 * SPAN / PAGE,
+		    "pieces: valid %llu writable %llu", r.pfns_valid, r.pfns_writable);
+
+	h2d_hmm_request_init(&r, map, bytes);
+	r.permission = H2D_HMM_PERMISSION_ACCESS;
+	r.access = H2D_HMM_ACCESS_WRITE;
+	guest_check(!h2d_hmm_copy_source(&hmm, &guest_log, &r) && r.last_code == -EPERM,
+		    "pieces: write access to a read-only mapping: %d", r.last_code);
+
+	if (munmap(map + 2 * SPAN, PAGE))
+		guest_die("munmap");
+	take(map, bytes, H2D_HMM_POLICY_NO_RETRY, H2D_HMM_PERMISSION_VMA, &r);
+	guest_check(r.last_code == -EFAULT && !r.driver_calls, "pieces: a hole: %d",
+		    r.last_code);
+	munmap(map, bytes);
+}
+
+/* What user space must not get away with, beside a request that is in order. */
+static void run_refusals(void)
+{
+	static char memory[4 * PAGE] __attribute__((aligned(4096)));
+	struct h2d_hmm_copy_source good, r;
+
+	h2d_hmm_request_init(&good, memory, sizeof(memory));
+	good.policy = H2D_HMM_POLICY_NO_RETRY;
+	r = good;
+	guest_check(!h2d_hmm_copy_source(&hmm, &guest_log, &r) && !r.last_code, "in order");
+#define REFUSED(field, value)                                                                  \
+	do {                                                                                   \
+		r = good;                                                                      \
+		r.field = (value);                                                             \
+		guest_check(h2d_hmm_copy_source(&hmm, &guest_log, &r) == H2D_E_INVALID,        \
+			    "refused: " #field " = " #value);                                  \
+	} while (0)
+	REFUSED(size, sizeof(r) - 8);
+	REFUSED(abi_version, 0);
+	REFUSED(abi_version, H2D_HMM_ABI_VERSION + 1);
+	REFUSED(address, r.address + 1);
+	REFUSED(address, 1ULL << 63);
+	REFUSED(address, -(uint64_t)PAGE);
+	REFUSED(length, 0);
+	REFUSED(length, PAGE - 1);
+	REFUSED(length, H2D_HMM_LENGTH_MAX + PAGE);
+	REFUSED(driver, 0);
+	REFUSED(driver, 3);
+	REFUSED(policy, 0);
+	REFUSED(policy, H2D_HMM_POLICY_NONE);
+	REFUSED(permission, 0);
+	REFUSED(permission, 3);
+	REFUSED(access, 0);
+	REFUSED(access, 3);
+	REFUSED(timeout_ms, H2D_HMM_TIMEOUT_MS_MAX + 1);
+	REFUSED(restart_max, H2D_HMM_RESTART_MAX + 1);
+	REFUSED(attempt_log_capacity, 1);
+	REFUSED(attempt_log, (uintptr_t)attempts);
+	REFUSED(flags, 1);
+	REFUSED(reserved_in[3], 1);
+#undef REFUSED
+}
+
+static enum h2d_hmm_policy policy_of(const char *name)
+{
+	for (int i = H2D_HMM_POLICY_REFRESH; i <= H2D_HMM_POLICY_NO_RETRY; i++)
+		if (!strcmp(name, policy_names[i]))
+			return (enum h2d_hmm_policy)i;
+	errno = EINVAL;
+	guest_die("policy %s", name);
+}
+
+int main(int argc, char **argv)
+{
+	int option;
+
+	while ((option = getopt(argc, argv, "d:e:t:m:")) != -1) {
+		switch (option) {
+		case 'd':
+			if (!strcmp(optarg, "shipped"))
+				options.driver = H2D_HMM_DRIVER_SHIPPED;
+			break;
+		case 'e':
+			options.expected = policy_of(optarg);
+			break;
+		case 't':
+			options.timeout_ms = (uint32_t)strtoul(optarg, NULL, 10);
+			break;
+		case 'm':
+			options.bytes = strtoul(optarg, NULL, 10) << 20;
+			break;
+		default:
+			return 2;
+		}
+	}
+	if (!options.bytes || options.bytes > 1 << 30 ||
+	    (options.driver == H2D_HMM_DRIVER_SHIPPED && !options.expected))
+		return 2;
+	if (h2d_hmm_open(NULL, &guest_log, &hmm))
+		return 77;
+	printf("# driver %s, signature %d, HZ %u, timeout %u ms\n",
+	       h2d_hmm_driver_state_string(hmm.facts.driver_state), hmm.facts.signature,
+	       hmm.facts.hz, hmm.facts.default_timeout_ms);
+	run_refusals();
+	run_pieces();
+	for (int i = optind; i < argc; i++)
+		run_directory(argv[i]);
+	h2d_hmm_close(&hmm);
+	return guest_finish();
+}
