@@ -5,26 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LINE_BYTES = 1024 };
+#include "core/json.h"
 
-/* Length of the valid UTF-8 sequence at s (RFC 3629), 0 when there is none. */
-static size_t utf8_len(const unsigned char *s, size_t n)
-{
-	size_t len = s[0] < 0x80		   ? 1
-		     : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-		     : (s[0] & 0xf0) == 0xe0	   ? 3
-		     : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-						   : 0;
-	if (!len || len > n)
-		return 0;
-	for (size_t i = 1; i < len; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return len;
-}
+enum { LINE_BYTES = 1024 };
 
 static void escape_line(char *out, size_t cap, const char *in)
 {
@@ -32,7 +15,7 @@ static void escape_line(char *out, size_t cap, const char *in)
 	size_t n = strlen(in), o = 0;
 
 	for (size_t i = 0; i < n;) {
-		size_t len = utf8_len(s + i, n - i);
+		size_t len = h2d_utf8_length(s + i, n - i);
 		size_t need = len && s[i] >= 0x20 && s[i] != 0x7f ? len : 4;
 
 		if (o + need + 4 > cap) {
