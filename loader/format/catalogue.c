@@ -4,6 +4,7 @@
 
 #include "core/checked.h"
 #include "core/mem.h"
+#include "core/json.h"
 #include "format/format.h"
 
 /* Room for one more element; NULL when memory cannot be had. Doubles. */
@@ -22,6 +23,23 @@ static bool grow(void **array, uint64_t count, uint64_t *cap, size_t size)
 		return false;
 	*array = p;
 	*cap = want;
+	return true;
+}
+
+bool h2d_catalogue_reserve(struct h2d_catalogue *cat, uint64_t count)
+{
+	size_t bytes;
+	void *p;
+
+	if (count <= cat->tensor_cap)
+		return true;
+	if (!h2d_mul_size(count, sizeof(*cat->tensors), &bytes))
+		return false;
+	p = h2d_mem->realloc(cat->tensors, bytes);
+	if (!p)
+		return false;
+	cat->tensors = p;
+	cat->tensor_cap = count;
 	return true;
 }
 
@@ -69,6 +87,36 @@ void h2d_catalogue_free(struct h2d_catalogue *cat)
 	free(cat->files);
 	free(cat->tensors);
 	free(cat->metadata);
+	free(cat->name_table);
 	h2d_arena_free(&cat->arena);
 	memset(cat, 0, sizeof(*cat));
+}
+
+const char *h2d_show_name(struct h2d_shown *s, const char *name, size_t bytes)
+{
+	const unsigned char *p = (const unsigned char *)name;
+	size_t o = 0;
+
+	for (size_t i = 0; i < bytes;) {
+		size_t len = h2d_utf8_length(p + i, bytes - i);
+
+		/* Room for the longest piece, the ellipsis and the NUL. */
+		if (o + 4 + 4 > sizeof(s->text)) {
+			memcpy(s->text + o, "\xe2\x80\xa6", 3);
+			o += 3;
+			break;
+		}
+		if (!p[i]) {
+			memcpy(s->text + o, "\\x00", 4);
+			o += 4;
+			i++;
+			continue;
+		}
+		len = len ? len : 1;
+		memcpy(s->text + o, p + i, len);
+		o += len;
+		i += len;
+	}
+	s->text[o] = 0;
+	return s->text;
 }

@@ -12,10 +12,7 @@ struct h2d_checkpoint {
 	char *path;
 	struct h2d_log log;
 	struct h2d_catalogue cat;
-	uint64_t size_bytes;
-	uint64_t open_ns;
-	uint64_t *name_table; /**< open-addressed hash of tensor indices + 1 */
-	uint64_t name_mask;
+	uint64_t open_ns; /**< time that opening took */
 	pthread_mutex_t views_lock;
 	struct h2d_map *views; /**< per file, mapped at the first view */
 };

@@ -7,6 +7,7 @@
 #ifndef H2D_FORMAT_DETECT_H
 #define H2D_FORMAT_DETECT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -27,6 +27,7 @@ struct h2d_tensor {
 	uint32_t file;
 	uint32_t flags; /**< H2D_TENSOR_* */
 	uint64_t ordinal;
+	uint64_t entry_offset; /**< of its header entry in the file, for messages; 0: unknown */
 };
 
 enum {
@@ -53,7 +54,12 @@ struct h2d_catalogue {
 	uint32_t file_count, file_cap;
 	uint64_t header_bytes;
 	uint64_t ignored_count;
+	uint64_t size_bytes; /**< sum of the tensors' sizes, set by h2d_order_finish() */
 	const char *format;
+	/** Open-addressed hash of names, set by h2d_order_finish(): upper half of XXH3 of the
+	 *  name, lower half index + 1; 0 is free. NULL while there is no tensor. */
+	uint64_t *name_table;
+	uint64_t name_mask; /**< slots - 1 */
 };
 
 /** What a parser is given. */
@@ -80,7 +86,15 @@ struct h2d_metadata *h2d_catalogue_add_metadata(struct h2d_catalogue *cat);
 /** Append an empty file slot; the caller opens it. Invalidates earlier pointers into `files`.
  */
 struct h2d_file *h2d_catalogue_add_file(struct h2d_catalogue *cat);
+/** Make room for `count` tensors in all, so that adding them moves nothing. */
+bool h2d_catalogue_reserve(struct h2d_catalogue *cat, uint64_t count);
 void h2d_catalogue_free(struct h2d_catalogue *cat);
+
+/** A name made fit for one log line: NULs as \\x00, cut at a character. */
+struct h2d_shown {
+	char text[200];
+};
+const char *h2d_show_name(struct h2d_shown *s, const char *name, size_t bytes);
 
 /** Open every file a checkpoint argument stands for, parse and check the whole set, sort the
  *  tensors in file order, and prove names unique and extents in bounds and (but for
