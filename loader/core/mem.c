@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/mem.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 static int thread_create(pthread_t *t, void *(*fn)(void *), void *arg)
 {
-	return pthread_create(t, NULL, fn, arg);
+	static const int own[] = {SIGBUS, SIGSEGV, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+	sigset_t mask, old;
+	int rc;
+
+	sigfillset(&mask);
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		sigdelset(&mask, own[i]);
+	pthread_sigmask(SIG_SETMASK, &mask, &old);
+	rc = pthread_create(t, NULL, fn, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
 }
 
 const struct h2d_mem_ops h2d_mem_libc = {

@@ -15,6 +15,9 @@ struct h2d_mem_ops {
 	void *(*malloc)(size_t bytes);
 	void *(*calloc)(size_t count, size_t size);
 	void *(*realloc)(void *p, size_t bytes);
+	/** As pthread_create(); 0 or an errno. The thread blocks every signal except those that
+	 *  its own instructions raise: the program's handlers run in the program's threads, and
+	 * a SIGBUS on a mapping always finds its handler. */
 	int (*thread_create)(pthread_t *t, void *(*fn)(void *), void *arg);
 };
 

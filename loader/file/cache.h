@@ -30,12 +30,22 @@ struct h2d_cache_state {
  */
 void h2d_cache_query(const struct h2d_file *f, uint64_t offset, uint64_t bytes,
 		     struct h2d_cache_state *out);
-/** Read a range into the cache. */
+/** Read a range into the cache.
+ *  @return 0; H2D_E_UNSUPPORTED on memory; or as h2d_file_read() */
 int h2d_cache_warm(const struct h2d_file *f, uint64_t offset, uint64_t bytes,
 		   const struct h2d_log *log);
-/** Write back dirty pages, then drop the range (POSIX_FADV_DONTNEED skips dirty and mapped
- *  pages). What remained is for h2d_cache_query() to say. */
+/** Write back dirty pages (fdatasync, only where some are known or may be), then drop the range
+ *  (POSIX_FADV_DONTNEED skips dirty, locked and mapped pages), at most H2D_CACHE_EVICT_TRIES
+ *  times while something of it remains. Filesystems that live in memory (tmpfs) drop nothing.
+ *  What remained is for h2d_cache_query() to say.
+ *  @return 0; H2D_E_UNSUPPORTED on memory; H2D_E_IO */
 int h2d_cache_evict(const struct h2d_file *f, uint64_t offset, uint64_t bytes,
 		    const struct h2d_log *log);
+/** Ask once for a range to be dropped: no write-back, no check, no error. For giving pages back
+ *  as a load goes on. `offset` is rounded down to 2 MiB, since a large folio is dropped only
+ *  when all of it lies in the range. */
+void h2d_cache_drop(const struct h2d_file *f, uint64_t offset, uint64_t bytes);
+
+enum { H2D_CACHE_EVICT_TRIES = 4 };
 
 #endif

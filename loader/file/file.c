@@ -12,8 +12,12 @@
 #include "core/mem.h"
 #include "file/io.h"
 
-/* Linux reads at most this much in one call (mm, MAX_RW_COUNT). */
-enum { READ_MAX_BYTES = 0x7ffff000 };
+enum {
+	READ_MAX_BYTES = 0x7ffff000, /* Linux reads no more in one call (MAX_RW_COUNT) */
+	IOV_MAX_COUNT = 1024,	     /* … into no more buffers (UIO_MAXIOV) */
+	EINTR_MAX = 1 << 16,	     /* interruptions in a row without a byte read */
+	EAGAIN_MAX = 16,	     /* refusals in a row, 1 ms apart */
+};
 
 static char *copy_string(const char *s)
 {
@@ -58,16 +62,25 @@ out:
 	return rc;
 }
 
+static int open_path(const char *path)
+{
+	unsigned tries = 0;
+	int fd;
+
+	/* O_NONBLOCK: a FIFO given as a checkpoint must not hang the open. */
+	do {
+		fd = h2d_io->open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	} while (fd < 0 && errno == EINTR && ++tries < EINTR_MAX);
+	return fd;
+}
+
 int h2d_file_open(struct h2d_file *f, const char *path, const struct h2d_log *log)
 {
 	int fd;
 
 	memset(f, 0, sizeof(*f));
 	f->fd = -1;
-	/* O_NONBLOCK: a FIFO given as a checkpoint must not hang the open. */
-	do {
-		fd = h2d_io->open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	} while (fd < 0 && errno == EINTR);
+	fd = open_path(path);
 	if (fd < 0)
 		return h2d_fail_errno(log, errno, "%s: cannot be opened", path);
 	return adopt(f, fd, path, log);
@@ -75,18 +88,31 @@ int h2d_file_open(struct h2d_file *f, const char *path, const struct h2d_log *lo
 
 int h2d_file_open_fd(struct h2d_file *f, int fd, const char *name, const struct h2d_log *log)
 {
-	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	char label[32];
+	int flags = fcntl(fd, F_GETFL);
+	char label[32], proc[32];
+	int own;
 
 	memset(f, 0, sizeof(*f));
 	f->fd = -1;
-	if (own < 0)
-		return h2d_fail_errno(log, errno, "descriptor %d: cannot be used", fd);
 	f->by_fd = true;
 	if (!name) {
 		snprintf(label, sizeof(label), "descriptor %d", fd);
 		name = label;
 	}
+	if (flags < 0)
+		return h2d_fail_errno(log, errno, "%s: cannot be used", name);
+	if ((flags & O_ACCMODE) == O_WRONLY || (flags & O_PATH))
+		return h2d_fail(log, H2D_E_PERMISSION, "%s: is not open for reading", name);
+	if (flags & O_DIRECT) {
+		/* Our reads are unaligned, and the flag belongs to the description that we
+		 * would share with the caller. */
+		snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
+		own = open_path(proc);
+	} else {
+		own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	}
+	if (own < 0)
+		return h2d_fail_errno(log, errno, "%s: cannot be used", name);
 	return adopt(f, own, name, log);
 }
 
@@ -96,6 +122,8 @@ int h2d_file_open_memory(struct h2d_file *f, const void *data, uint64_t bytes,
 	memset(f, 0, sizeof(*f));
 	f->fd = -1;
 	f->by_fd = true;
+	if (!data && bytes)
+		return h2d_fail(log, H2D_E_INVALID, "memory: no address");
 	f->memory = data;
 	f->id.size_bytes = bytes;
 	f->path = copy_string("memory");
@@ -113,17 +141,52 @@ void h2d_file_close(struct h2d_file *f)
 	f->fd = -1;
 }
 
+/* Whether [offset, offset+bytes) lies in the file as it was opened. */
+static int check_range(const struct h2d_file *f, uint64_t bytes, uint64_t offset,
+		       const struct h2d_log *log)
+{
+	uint64_t end;
+
+	if (h2d_add_u64(offset, bytes, &end) && end <= f->id.size_bytes)
+		return 0;
+	return h2d_fail(log, H2D_E_FORMAT,
+			"%s: %llu bytes at offset %llu pass the end of the file (%llu)",
+			f->path, (unsigned long long)bytes, (unsigned long long)offset,
+			(unsigned long long)f->id.size_bytes);
+}
+
+/* A read that gave nothing: 0 when it should be repeated. `*stalls` counts such reads in a row.
+ * Regular files need no patience on most filesystems; network and FUSE ones do. */
+static int stalled(const struct h2d_file *f, ssize_t n, int err, uint64_t offset,
+		   unsigned *stalls, const struct h2d_log *log)
+{
+	static const struct timespec pause = {.tv_nsec = 1000000};
+
+	if (n == 0)
+		return h2d_fail(log, H2D_E_CHANGED,
+				"%s: file was truncated while in use: it ends at offset %llu, "
+				"its size was %llu",
+				f->path, (unsigned long long)offset,
+				(unsigned long long)f->id.size_bytes);
+	if (err == EINTR && ++*stalls < EINTR_MAX)
+		return 0;
+	if (err == EAGAIN && ++*stalls < EAGAIN_MAX) {
+		nanosleep(&pause, NULL);
+		return 0;
+	}
+	return h2d_fail_errno(log, err, "%s: reading at offset %llu", f->path,
+			      (unsigned long long)offset);
+}
+
 int h2d_file_read(const struct h2d_file *f, void *dst, uint64_t bytes, uint64_t offset,
 		  const struct h2d_log *log)
 {
+	int rc = check_range(f, bytes, offset, log);
 	unsigned char *p = dst;
-	uint64_t end;
+	unsigned stalls = 0;
 
-	if (!h2d_add_u64(offset, bytes, &end) || end > f->id.size_bytes)
-		return h2d_fail(log, H2D_E_FORMAT,
-				"%s: %llu bytes at offset %llu pass the end of the file (%llu)",
-				f->path, (unsigned long long)bytes, (unsigned long long)offset,
-				(unsigned long long)f->id.size_bytes);
+	if (rc)
+		return rc;
 	if (f->fd < 0) {
 		if (bytes)
 			memcpy(p, (const unsigned char *)f->memory + offset, bytes);
@@ -133,23 +196,69 @@ int h2d_file_read(const struct h2d_file *f, void *dst, uint64_t bytes, uint64_t 
 		size_t want = bytes < READ_MAX_BYTES ? bytes : READ_MAX_BYTES;
 		ssize_t n = h2d_io->pread(f->fd, p, want, (off_t)offset);
 
-		if (n < 0) {
-			if (errno == EINTR)
-				continue;
-			return h2d_fail_errno(log, errno,
-					      "%s: reading %zu bytes at offset %llu", f->path,
-					      want, (unsigned long long)offset);
+		if (n <= 0) {
+			rc = stalled(f, n, errno, offset, &stalls, log);
+			if (rc)
+				return rc;
+			continue;
 		}
-		if (n == 0)
-			return h2d_fail(
-				log, H2D_E_CHANGED,
-				"%s: file was truncated while in use: it ends at offset "
-				"%llu, its size was %llu",
-				f->path, (unsigned long long)offset,
-				(unsigned long long)f->id.size_bytes);
+		stalls = 0;
 		p += n;
 		bytes -= (uint64_t)n;
 		offset += (uint64_t)n;
+	}
+	return 0;
+}
+
+/* Step over `n` bytes that were read, and over empty buffers. */
+static void advance(struct iovec **iov, size_t *count, size_t n)
+{
+	while (*count && n >= (*iov)->iov_len) {
+		n -= (*iov)->iov_len;
+		(*iov)++;
+		(*count)--;
+	}
+	if (*count) {
+		(*iov)->iov_base = (char *)(*iov)->iov_base + n;
+		(*iov)->iov_len -= n;
+	}
+}
+
+int h2d_file_readv(const struct h2d_file *f, struct iovec *iov, size_t count, uint64_t offset,
+		   const struct h2d_log *log)
+{
+	unsigned stalls = 0;
+	uint64_t bytes = 0;
+	int rc;
+
+	for (size_t i = 0; i < count; i++)
+		if (!h2d_add_u64(bytes, iov[i].iov_len, &bytes))
+			return h2d_fail(log, H2D_E_INVALID, "%s: buffers are too long",
+					f->path);
+	rc = check_range(f, bytes, offset, log);
+	if (rc)
+		return rc;
+	if (f->fd < 0) {
+		for (size_t i = 0; i < count; offset += iov[i++].iov_len)
+			if (iov[i].iov_len)
+				memcpy(iov[i].iov_base,
+				       (const unsigned char *)f->memory + offset,
+				       iov[i].iov_len);
+		return 0;
+	}
+	for (advance(&iov, &count, 0); count;) {
+		int n_iov = count < IOV_MAX_COUNT ? (int)count : IOV_MAX_COUNT;
+		ssize_t n = h2d_io->preadv(f->fd, iov, n_iov, (off_t)offset);
+
+		if (n <= 0) {
+			rc = stalled(f, n, errno, offset, &stalls, log);
+			if (rc)
+				return rc;
+			continue;
+		}
+		stalls = 0;
+		offset += (uint64_t)n;
+		advance(&iov, &count, (size_t)n);
 	}
 	return 0;
 }
@@ -167,6 +276,22 @@ static const char *difference(const struct h2d_file_id *a, const struct h2d_file
 	return NULL;
 }
 
+/* A replaced file keeps the old inode alive under our descriptor, so the path is asked too. */
+static const char *path_difference(const struct h2d_file *f)
+{
+	struct stat st;
+
+	if (!h2d_io->stat(f->path, &st))
+		return st.st_dev != f->id.dev || st.st_ino != f->id.ino
+			       ? "inode (the file was replaced)"
+			       : NULL;
+	/* A relative path may only have lost its directory, and what may not be looked at tells
+	 * nothing: the descriptor has been compared already. */
+	if (f->path[0] == '/' && (errno == ENOENT || errno == ENOTDIR))
+		return "path (it no longer exists)";
+	return NULL;
+}
+
 int h2d_file_check_unchanged(const struct h2d_file *f, const struct h2d_log *log)
 {
 	struct h2d_file_id now;
@@ -179,13 +304,8 @@ int h2d_file_check_unchanged(const struct h2d_file *f, const struct h2d_log *log
 		return h2d_fail_errno(log, errno, "%s: cannot be examined", f->path);
 	note_identity(&now, &st);
 	what = difference(&f->id, &now);
-	if (!what && !f->by_fd) {
-		/* A replaced file keeps the old inode alive under our descriptor. */
-		if (stat(f->path, &st))
-			what = "path (it no longer exists)";
-		else if (st.st_dev != f->id.dev || st.st_ino != f->id.ino)
-			what = "inode (the file was replaced)";
-	}
+	if (!what && !f->by_fd)
+		what = path_difference(f);
 	if (what)
 		return h2d_fail(log, H2D_E_CHANGED, "%s: changed while in use: %s differs",
 				f->path, what);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #include "core/log.h"
@@ -44,6 +45,11 @@ void h2d_file_close(struct h2d_file *f);
  *          range; H2D_E_FORMAT when the range passes that size; H2D_E_IO. */
 int h2d_file_read(const struct h2d_file *f, void *dst, uint64_t bytes, uint64_t offset,
 		  const struct h2d_log *log);
+
+/** As h2d_file_read() into several buffers, in order; `iov` is used up (its contents are
+ *  undefined afterwards). Any `count`; empty buffers are allowed. */
+int h2d_file_readv(const struct h2d_file *f, struct iovec *iov, size_t count, uint64_t offset,
+		   const struct h2d_log *log);
 
 /** Compare size, mtime, ctime and inode with those at opening, of the descriptor and (where the
  *  path is ours) of what the path now names. @return 0, H2D_E_CHANGED with the member that

@@ -17,6 +17,11 @@ static int sys_open(const char *path, int flags)
 	return open(path, flags);
 }
 
+static int sys_statx(int fd, unsigned mask, struct statx *stx)
+{
+	return statx(fd, "", AT_EMPTY_PATH, mask, stx);
+}
+
 static int sys_cachestat(int fd, uint64_t offset, uint64_t bytes, struct h2d_cachestat *out)
 {
 	struct {
@@ -45,6 +50,8 @@ const struct h2d_io_ops h2d_io_system = {
 	.open = sys_open,
 	.close = close,
 	.fstat = fstat,
+	.stat = stat,
+	.statx = sys_statx,
 	.pread = pread,
 	.preadv = preadv,
 	.mmap = mmap,

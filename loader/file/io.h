@@ -27,6 +27,8 @@ struct h2d_io_ops {
 	int (*open)(const char *path, int flags);
 	int (*close)(int fd);
 	int (*fstat)(int fd, struct stat *st);
+	int (*stat)(const char *path, struct stat *st);
+	int (*statx)(int fd, unsigned mask, struct statx *stx); /**< of the descriptor */
 	ssize_t (*pread)(int fd, void *buf, size_t bytes, off_t offset);
 	ssize_t (*preadv)(int fd, const struct iovec *iov, int count, off_t offset);
 	void *(*mmap)(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset);
