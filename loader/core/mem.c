@@ -3,6 +3,15 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+
+static void *map(size_t bytes, int prot)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | (prot == PROT_NONE ? MAP_NORESERVE : 0);
+	void *p = mmap(NULL, bytes, prot, flags, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
 
 static int thread_create(pthread_t *t, void *(*fn)(void *), void *arg)
 {
@@ -23,6 +32,7 @@ const struct h2d_mem_ops h2d_mem_libc = {
 	.malloc = malloc,
 	.calloc = calloc,
 	.realloc = realloc,
+	.map = map,
 	.thread_create = thread_create,
 };
 

@@ -15,6 +15,10 @@ struct h2d_mem_ops {
 	void *(*malloc)(size_t bytes);
 	void *(*calloc)(size_t count, size_t size);
 	void *(*realloc)(void *p, size_t bytes);
+	/** Anonymous private memory of whole pages, or NULL with errno set. `prot` as of
+	 * mmap(); PROT_NONE reserves addresses only. Released with munmap(), in parts if
+	 * wished. */
+	void *(*map)(size_t bytes, int prot);
 	/** As pthread_create(); 0 or an errno. The thread blocks every signal except those that
 	 *  its own instructions raise: the program's handlers run in the program's threads, and
 	 * a SIGBUS on a mapping always finds its handler. */

@@ -126,11 +126,16 @@ struct h2d_device {
 	void *priv;
 };
 
-/** The table, ended by NULL. */
+/** The table (table.c), ended by NULL. */
 extern const struct h2d_backend *const h2d_backends[];
 
 /** Check that a back-end has what its capabilities promise. @return 0 or H2D_E_INTERNAL with
  * the missing member named. */
 int h2d_backend_validate(const struct h2d_backend *b, const struct h2d_log *log);
+
+/** Read the index from a back-end's arguments: ":2,x=1" gives 2 and ",x=1"; without one, 0 and
+ *  all of it. @return 0, or H2D_E_INVALID (over 65535, or followed by anything but ':' or ',')
+ */
+int h2d_device_index(const char *args, unsigned *index, const char **rest);
 
 #endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/topology.h"
+
+#include <hwloc.h>
+#include <stdio.h>
+
+static int load(hwloc_topology_t *topo)
+{
+	if (hwloc_topology_init(topo))
+		return -1;
+	/* Only what is asked below: caches and I/O buses take most of the time. */
+	hwloc_topology_set_all_types_filter(*topo, HWLOC_TYPE_FILTER_KEEP_NONE);
+	hwloc_topology_set_type_filter(*topo, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
+	if (!hwloc_topology_load(*topo))
+		return 0;
+	hwloc_topology_destroy(*topo);
+	return -1;
+}
+
+static int32_t node_of_thread(hwloc_topology_t topo)
+{
+	hwloc_bitmap_t cpus = hwloc_bitmap_alloc(), nodes = hwloc_bitmap_alloc();
+	int32_t node = -1;
+
+	if (cpus && nodes && !hwloc_get_cpubind(topo, cpus, HWLOC_CPUBIND_THREAD)) {
+		hwloc_cpuset_to_nodeset(topo, cpus, nodes);
+		if (hwloc_bitmap_weight(nodes) == 1)
+			node = hwloc_bitmap_first(nodes);
+	}
+	hwloc_bitmap_free(cpus);
+	hwloc_bitmap_free(nodes);
+	return node;
+}
+
+void h2d_topology_host(int32_t *numa_node, char *model, size_t model_bytes)
+{
+	hwloc_topology_t topo;
+	hwloc_obj_t package;
+	const char *name;
+
+	*numa_node = -1;
+	model[0] = 0;
+	if (load(&topo))
+		return;
+	*numa_node = node_of_thread(topo);
+	package = hwloc_get_obj_by_type(topo, HWLOC_OBJ_PACKAGE, 0);
+	name = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+	if (name)
+		snprintf(model, model_bytes, "%s", name);
+	hwloc_topology_destroy(topo);
+}
