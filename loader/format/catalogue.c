@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "core/checked.h"
 #include "core/mem.h"
 #include "core/json.h"
+#include "file/io.h"
 #include "format/format.h"
 
 /* Room for one more element; NULL when memory cannot be had. Doubles. */
@@ -38,6 +40,7 @@ bool h2d_catalogue_reserve(struct h2d_catalogue *cat, uint64_t count)
 	p = h2d_mem->realloc(cat->tensors, bytes);
 	if (!p)
 		return false;
+	h2d_advise_huge(p, bytes);
 	cat->tensors = p;
 	cat->tensor_cap = count;
 	return true;
@@ -90,6 +93,19 @@ void h2d_catalogue_free(struct h2d_catalogue *cat)
 	free(cat->name_table);
 	h2d_arena_free(&cat->arena);
 	memset(cat, 0, sizeof(*cat));
+}
+
+void h2d_advise_huge(void *block, size_t bytes)
+{
+	const uintptr_t huge = 2u << 20;
+	uintptr_t begin, end = (uintptr_t)block + bytes;
+
+	if (bytes < 2 * huge)
+		return;
+	begin = ((uintptr_t)block + huge - 1) & ~(huge - 1);
+	end &= ~(huge - 1);
+	/* Advice: where it is refused, small pages do as well. */
+	h2d_io->madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
 const char *h2d_show_name(struct h2d_shown *s, const char *name, size_t bytes)

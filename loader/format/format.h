@@ -90,6 +90,10 @@ struct h2d_file *h2d_catalogue_add_file(struct h2d_catalogue *cat);
 bool h2d_catalogue_reserve(struct h2d_catalogue *cat, uint64_t count);
 void h2d_catalogue_free(struct h2d_catalogue *cat);
 
+/** Ask for huge pages under a fresh block of malloc(), where it is large enough to hold some:
+ *  filling a big header's memory costs more in page faults than in scanning. */
+void h2d_advise_huge(void *block, size_t bytes);
+
 /** A name made fit for one log line: NULs as \\x00, cut at a character. */
 struct h2d_shown {
 	char text[200];

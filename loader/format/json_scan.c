@@ -28,44 +28,13 @@ int h2d_scan_fail(const struct h2d_scan *s, const unsigned char *at, const char 
 			rule, offset);
 }
 
-/* What stands where something else was expected. */
-static int unexpected(struct h2d_scan *s, const char *what)
+int h2d_scan_unexpected(const struct h2d_scan *s, const char *what)
 {
 	if (s->p == s->end)
 		return h2d_scan_fail(s, s->p, "the header ends where %s was expected", what);
 	if (*s->p > ' ' && *s->p < 0x7f)
 		return h2d_scan_fail(s, s->p, "'%c' where %s was expected", *s->p, what);
 	return h2d_scan_fail(s, s->p, "byte 0x%02x where %s was expected", *s->p, what);
-}
-
-int h2d_scan_expect(struct h2d_scan *s, unsigned char c, const char *what)
-{
-	h2d_scan_space(s);
-	if (*s->p != c)
-		return unexpected(s, what);
-	s->p++;
-	return 0;
-}
-
-bool h2d_scan_first(struct h2d_scan *s, unsigned char close)
-{
-	h2d_scan_space(s);
-	if (*s->p != close)
-		return true;
-	s->p++;
-	return false;
-}
-
-int h2d_scan_next(struct h2d_scan *s, unsigned char close, bool *more)
-{
-	h2d_scan_space(s);
-	*more = *s->p == ',';
-	if (!*more && *s->p != close)
-		return unexpected(s, close == '}' ? "',' or '}'" : "',' or ']'");
-	s->p++;
-	if (*more)
-		h2d_scan_space(s);
-	return 0;
 }
 
 /* First byte from p on that is not plain text of a string: a quote, a backslash, a control
@@ -168,7 +137,7 @@ int h2d_scan_string(struct h2d_scan *s, struct h2d_text *out)
 	unsigned char *p, *w = NULL, *begin = s->p + 1;
 
 	if (*s->p != '"')
-		return unexpected(s, "a string");
+		return h2d_scan_unexpected(s, "a string");
 	for (p = begin;;) {
 		unsigned char *from = p;
 		size_t len;
@@ -230,7 +199,7 @@ int h2d_scan_u64(struct h2d_scan *s, uint64_t *out)
 	if (*p < '0' || *p > '9') {
 		if (*p == '-')
 			return h2d_scan_fail(s, p, "negative number");
-		return unexpected(s, "an unsigned integer");
+		return h2d_scan_unexpected(s, "an unsigned integer");
 	}
 	if (*p == '0' && p[1] >= '0' && p[1] <= '9')
 		return h2d_scan_fail(s, p, "number with a leading zero");
@@ -297,7 +266,7 @@ static int skip_scalar(struct h2d_scan *s)
 		return skip_number(s);
 	if (pass_word(s, "true", 4) || pass_word(s, "false", 5) || pass_word(s, "null", 4))
 		return 0;
-	return unexpected(s, "a value");
+	return h2d_scan_unexpected(s, "a value");
 }
 
 int h2d_scan_skip(struct h2d_scan *s)

@@ -54,16 +54,45 @@ static inline void h2d_scan_space(struct h2d_scan *s)
 	s->p = p;
 }
 
-/** Pass white space, then the character `c`; `what` names in words what was expected. */
-int h2d_scan_expect(struct h2d_scan *s, unsigned char c, const char *what);
+/** Report what stands at the cursor, where `what` was expected. */
+int h2d_scan_unexpected(const struct h2d_scan *s, const char *what);
+
 /**
  * After a member of a container: pass a comma or the closing character.
  * @param more (out) whether another member follows
  */
-int h2d_scan_next(struct h2d_scan *s, unsigned char close, bool *more);
+static inline int h2d_scan_next(struct h2d_scan *s, unsigned char close, bool *more)
+{
+	h2d_scan_space(s);
+	*more = *s->p == ',';
+	if (!*more && *s->p != close)
+		return h2d_scan_unexpected(s, close == '}' ? "',' or '}'" : "',' or ']'");
+	s->p++;
+	if (*more)
+		h2d_scan_space(s);
+	return 0;
+}
+/** Pass white space, then the character `c`; `what` names in words what was expected. */
+static inline int h2d_scan_expect(struct h2d_scan *s, unsigned char c, const char *what)
+{
+	h2d_scan_space(s);
+	if (*s->p != c)
+		return h2d_scan_unexpected(s, what);
+	s->p++;
+	return 0;
+}
+
 /** After an opening character: does the container have a first member? Passes the end if not.
  */
-bool h2d_scan_first(struct h2d_scan *s, unsigned char close);
+static inline bool h2d_scan_first(struct h2d_scan *s, unsigned char close)
+{
+	h2d_scan_space(s);
+	if (*s->p != close)
+		return true;
+	s->p++;
+	return false;
+}
+
 /** A string, with the cursor (behind white space) on its opening quote. */
 int h2d_scan_string(struct h2d_scan *s, struct h2d_text *out);
 /** A string and the colon behind it. */

@@ -18,6 +18,9 @@
 /* Limits of the reference reader. */
 enum { HEADER_MAX_BYTES = 100000000, LENGTH_BYTES = 8 };
 
+/* The shortest entry: "":{"dtype":"F4","shape":[],"data_offsets":[0,0]} and its comma. */
+enum { ENTRY_MIN_BYTES = 51 };
+
 static const struct dtype {
 	char name[14];
 	uint8_t bits;
@@ -495,6 +498,9 @@ int h2d_safetensors_parse(struct h2d_parse *p)
 		return rc;
 	header = h2d_arena_alloc(&p->cat->arena, length + H2D_SCAN_PAD);
 	if (!header)
+		return no_memory(&r);
+	h2d_advise_huge(header, length);
+	if (!h2d_catalogue_reserve(p->cat, first + length / ENTRY_MIN_BYTES + 1))
 		return no_memory(&r);
 	rc = h2d_file_read(p->file, header, length, LENGTH_BYTES, p->log);
 	if (rc)
