@@ -113,6 +113,9 @@ void h2d_checkpoint_close(struct h2d_checkpoint *ckpt)
 {
 	if (!ckpt)
 		return;
+	for (uint32_t i = 0; ckpt->views && i < ckpt->cat.file_count; i++)
+		h2d_map_close(&ckpt->views[i]);
+	free(ckpt->views);
 	h2d_catalogue_free(&ckpt->cat);
 	pthread_mutex_destroy(&ckpt->views_lock);
 	free(ckpt->path);
@@ -201,12 +204,55 @@ int h2d_checkpoint_metadata(const struct h2d_checkpoint *ckpt, uint64_t index,
 	return h2d_info_write(info, &i, sizeof(i)) ? H2D_E_INVALID : 0;
 }
 
+/* The mapping of a file, made at the first call. Called with the lock held. */
+static int map_file(struct h2d_checkpoint *c, uint32_t file, struct h2d_map **out)
+{
+	struct h2d_catalogue *cat = &c->cat;
+	struct h2d_map *m;
+	int rc;
+
+	if (!c->views) {
+		c->views = h2d_mem->calloc(cat->file_count, sizeof(*c->views));
+		if (!c->views)
+			return h2d_fail(&c->log, H2D_E_NOMEM, "%s: out of memory for views",
+					c->path);
+	}
+	m = &c->views[file];
+	if (!m->base) {
+		rc = h2d_map_open(m, &cat->files[file], H2D_MAP_READ, &c->log);
+		/* After mapping: a file cut short before it would fault under the caller. */
+		if (!rc)
+			rc = h2d_file_check_unchanged(&cat->files[file], &c->log);
+		if (rc) {
+			h2d_map_close(m);
+			memset(m, 0, sizeof(*m));
+			return rc;
+		}
+	}
+	*out = m;
+	return 0;
+}
+
 int h2d_checkpoint_view(struct h2d_checkpoint *ckpt, uint64_t index, const void **data,
 			uint64_t *size_bytes)
 {
-	(void)ckpt;
-	(void)index;
-	(void)data;
-	(void)size_bytes;
-	return H2D_E_UNSUPPORTED;
+	const struct h2d_tensor *t;
+	struct h2d_map *m = NULL;
+	int rc;
+
+	if (!ckpt || !data)
+		return H2D_E_INVALID;
+	*data = NULL;
+	if (index >= ckpt->cat.tensor_count)
+		return H2D_E_NOT_FOUND;
+	t = &ckpt->cat.tensors[index];
+	pthread_mutex_lock(&ckpt->views_lock);
+	rc = map_file(ckpt, t->file, &m);
+	pthread_mutex_unlock(&ckpt->views_lock);
+	if (rc)
+		return rc;
+	*data = m->base + t->offset_bytes;
+	if (size_bytes)
+		*size_bytes = t->size_bytes;
+	return 0;
 }
