@@ -51,7 +51,7 @@ struct h2d_devmem {
 	void *handle; /**< back-end's own */
 };
 
-/** Facts that a back-end fills at open(). */
+/** Facts that a back-end fills at open() or describe(). */
 struct h2d_device_facts {
 	char name[64], hardware[128], pci_address[32];
 	uint64_t memory_bytes, memory_free_bytes;
@@ -87,6 +87,9 @@ struct h2d_backend {
 	 *  Sets dev->priv, dev->caps, dev->facts. */
 	int (*open)(struct h2d_device *dev, const char *args);
 	void (*close)(struct h2d_device *dev);
+	/** Fill facts that take long (milliseconds), once, before the first h2d_device_info().
+	 *  Optional. */
+	void (*describe)(struct h2d_device *dev);
 
 	int (*alloc)(struct h2d_device *dev, uint64_t bytes, struct h2d_devmem *out);
 	void (*free)(struct h2d_device *dev, struct h2d_devmem *mem);
@@ -129,6 +132,8 @@ struct h2d_device {
 	const struct h2d_backend *backend;
 	unsigned caps;
 	struct h2d_device_facts facts;
+	pthread_mutex_t facts_lock; /**< of what describe() fills */
+	bool described;
 	struct h2d_log log;
 	uint64_t copy_timeout_ns;
 	_Atomic int lost; /**< set once, never cleared */
