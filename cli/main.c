@@ -1,12 +1,205 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
+/* Dispatch: options that come before the command, the command's own, and the last look at
+ * whether everything that was written has arrived. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "h2d/h2d.h"
+#include "cli.h"
 
-int main(void)
+static const struct h2d_option common_options[] = {
+	{"json", 0, H2D_OPTION_FLAG, NULL,
+	 "Write one JSON document to stdout and nothing else. An error is a document too.",
+	 NULL, 0, offsetof(struct h2d_common, json), 0, 0},
+	{"progress", 0, H2D_OPTION_CHOICE, "WHEN",
+	 "Show progress on stderr. With auto, a bar when stderr is a terminal; jsonl writes "
+	 "one "
+	 "JSON event a line.",
+	 (const char *const[]){"auto", "none", "jsonl", NULL}, 0,
+	 offsetof(struct h2d_common, progress), 0, 0},
+	{"verbose", 'v', H2D_OPTION_COUNT, NULL, "Say more on stderr. Twice: for debugging.",
+	 NULL, 0, offsetof(struct h2d_common, verbose), 0, 0},
+	{"quiet", 'q', H2D_OPTION_FLAG, NULL,
+	 "Say nothing but errors. Reports for people, warnings and progress are left out; "
+	 "documents and data are not.",
+	 NULL, 0, offsetof(struct h2d_common, quiet), 0, 0},
+	{"redact", 0, H2D_OPTION_FLAG, NULL,
+	 "Leave names of this machine and user out of documents. Paths are cut down to their "
+	 "last "
+	 "component.",
+	 NULL, 0, offsetof(struct h2d_common, redact), 0, 0},
+	{"help", 'h', H2D_OPTION_FLAG, NULL, "Print help and exit.", NULL, 0,
+	 offsetof(struct h2d_common, help), 0, 0},
+	{0},
+};
+const struct h2d_option_table h2d_common_options = {"Common options", common_options};
+
+static const struct h2d_option main_options[] = {
+	{"version", 0, H2D_OPTION_FLAG, NULL, "Print the version and exit.", NULL, 0,
+	 offsetof(struct h2d_common, version), 0, 0},
+	{0},
+};
+static const struct h2d_option_table main_table = {"", main_options};
+
+/* A closed descriptor would be the number that the next opened file gets. */
+static void keep_standard_descriptors(void)
 {
-	unsigned v = h2d_version();
+	for (int fd = 0; fd <= 2; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+		    open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+			_exit(H2D_EXIT_SYSTEM);
+}
 
-	printf("h2d %u.%u.%u\n", v >> 16, v >> 8 & 0xff, v & 0xff);
-	return 0;
+/* Errors of the command line itself are documents too, so the wish is looked for first. */
+static bool wants_json(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+		if (!strcmp(argv[i], "--json"))
+			return true;
+	return false;
+}
+
+static int run_command(struct h2d_cli *cli, const struct h2d_command *command, int index)
+{
+	struct h2d_parser parser = {.cli = cli};
+	void *values = calloc(1, command->values_bytes + 1);
+	int words, exit = H2D_EXIT_USAGE;
+
+	if (!values)
+		return h2d_cli_error(cli, H2D_EXIT_SYSTEM, "out of memory");
+	for (size_t i = 0; command->options && command->options[i]; i++)
+		parser.sets[parser.set_count++] =
+			(struct h2d_parse_set){command->options[i], values};
+	parser.sets[parser.set_count++] =
+		(struct h2d_parse_set){&h2d_common_options, &cli->common};
+	words = h2d_options_parse(&parser, cli->word_count, cli->words, &index);
+	if (words < 0)
+		goto out;
+	if (cli->common.help) {
+		h2d_usage_print(cli->out, command, cli->command_name);
+		exit = H2D_EXIT_OK;
+	} else if (words < command->min_words) {
+		h2d_cli_usage(cli, "%s needs %s", cli->command_name, command->arguments);
+	} else if (command->max_words >= 0 && words > command->max_words) {
+		h2d_cli_usage(cli, "%s: '%s' is one argument too many", cli->command_name,
+			      cli->words[index + command->max_words]);
+	} else {
+		exit = command->run(cli, values, words, cli->words + index);
+	}
+out:
+	for (size_t i = 0; command->options && command->options[i]; i++)
+		h2d_options_release(command->options[i], values);
+	free(values);
+	return exit;
+}
+
+/* A command that only has sub-commands: the next word names one. */
+static int enter(struct h2d_cli *cli, const struct h2d_command *command, int index)
+{
+	while (command->commands) {
+		struct h2d_parser parser = {
+			.cli = cli,
+			.sets = {{&h2d_common_options, &cli->common}},
+			.set_count = 1,
+			.stop_at_word = true,
+		};
+		const char *names[16];
+		size_t n = 0;
+		const struct h2d_command *next = NULL;
+
+		if (h2d_options_parse(&parser, cli->word_count, cli->words, &index) < 0)
+			return H2D_EXIT_USAGE;
+		if (cli->common.help) {
+			h2d_usage_print(cli->out, command, cli->command_name);
+			return H2D_EXIT_OK;
+		}
+		for (; command->commands[n] && n < 15; n++) {
+			names[n] = command->commands[n]->name;
+			if (index < cli->word_count && !strcmp(names[n], cli->words[index]))
+				next = command->commands[n];
+		}
+		names[n] = NULL;
+		if (index >= cli->word_count)
+			return h2d_cli_usage(cli, "%s needs %s", cli->command_name,
+					     command->arguments);
+		if (!next) {
+			const char *meant = h2d_suggest(cli->words[index], names);
+
+			return h2d_cli_usage(cli, "%s: there is no '%s'%s%s%s",
+					     cli->command_name, cli->words[index],
+					     meant ? "; did you mean '" : "",
+					     meant ? meant : "", meant ? "'?" : "");
+		}
+		index++;
+		snprintf(cli->command_name + strlen(cli->command_name),
+			 sizeof(cli->command_name) - strlen(cli->command_name), " %s",
+			 next->name);
+		command = next;
+	}
+	cli->command = command;
+	return run_command(cli, command, index);
+}
+
+static int dispatch(struct h2d_cli *cli)
+{
+	struct h2d_parser parser = {
+		.cli = cli,
+		.sets = {{&h2d_common_options, &cli->common}, {&main_table, &cli->common}},
+		.set_count = 2,
+		.stop_at_word = true,
+	};
+	char help_word[] = "help", version_word[] = "version";
+	char *name;
+	const struct h2d_command *command;
+	int index = 1;
+
+	if (h2d_options_parse(&parser, cli->word_count, cli->words, &index) < 0)
+		return H2D_EXIT_USAGE;
+	if (index >= cli->word_count && !cli->common.help && !cli->common.version) {
+		if (!cli->common.json)
+			h2d_usage_overview(stderr);
+		return h2d_cli_usage(cli, "no command");
+	}
+	if (cli->common.version)
+		name = version_word;
+	else if (index >= cli->word_count)
+		name = help_word;
+	else
+		name = cli->words[index++];
+	/* `h2d --help load` asks for the command's help, `h2d --help` for all. */
+	if (index >= cli->word_count && !strcmp(name, "help"))
+		cli->common.help = false;
+	command = h2d_command_find(cli, 1, &name);
+	if (!command)
+		return H2D_EXIT_USAGE;
+	cli->command = command;
+	snprintf(cli->command_name, sizeof(cli->command_name), "%s", command->name);
+	return enter(cli, command, index);
+}
+
+int main(int argc, char **argv)
+{
+	struct h2d_cli cli = {
+		.argc = argc,
+		.argv = argv,
+		.word_count = argc,
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+	};
+	int exit;
+
+	keep_standard_descriptors();
+	h2d_signals_install();
+	cli.common.json = wants_json(argc, argv);
+	/* Parsing puts the words in front; what documents show is the line as it was given. */
+	cli.words = calloc((size_t)argc + 1, sizeof(*cli.words));
+	if (!cli.words || h2d_cli_open_out(&cli)) {
+		fputs("h2d: out of memory\n", stderr);
+		return H2D_EXIT_SYSTEM;
+	}
+	memcpy(cli.words, argv, (size_t)argc * sizeof(*argv));
+	exit = h2d_cli_close_out(&cli, dispatch(&cli));
+	free(cli.words);
+	return exit;
 }

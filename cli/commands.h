@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file commands.h  Every command of the table in commands.c. */
+#ifndef H2D_CLI_COMMANDS_H
+#define H2D_CLI_COMMANDS_H
+
+#include "cli.h"
+
+extern const struct h2d_command h2d_command_cache;
+extern const struct h2d_command h2d_command_cat;
+extern const struct h2d_command h2d_command_devices;
+extern const struct h2d_command h2d_command_help;
+extern const struct h2d_command h2d_command_load;
+extern const struct h2d_command h2d_command_ls;
+extern const struct h2d_command h2d_command_verify;
+extern const struct h2d_command h2d_command_version;
+
+#endif

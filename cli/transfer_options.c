@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transfer_options.h"
+
+#include <string.h>
+
+#include "device/device.h"
+
+#define AT(member) offsetof(struct h2d_transfer_values, member)
+
+static const struct h2d_option transfer[] = {
+	{"device", 0, H2D_OPTION_TEXT, "DEVICE",
+	 "Device that the weights go to. For example host, null or hip:0. Without it: hip, "
+	 "else "
+	 "cuda, else an OpenCL GPU, else host.",
+	 NULL, H2D_WORD_DEVICE, AT(device), 0, 0},
+	{"path", 0, H2D_OPTION_TEXT, "PATH",
+	 "Transfer path by which the bytes travel. The default is auto.", NULL, H2D_WORD_PATH,
+	 AT(path), 0, 0},
+	{"threads", 0, H2D_OPTION_NUMBER, "N", "Number of readers.", NULL, 0, AT(threads), 1,
+	 1024},
+	{"chunk", 0, H2D_OPTION_SIZE, "SIZE", "Unit of reading and copying.", NULL, 0,
+	 AT(chunk_bytes), 1, 0},
+	{"staging", 0, H2D_OPTION_SIZE, "SIZE",
+	 "Bound on the host memory that bytes wait in between file and device.", NULL, 0,
+	 AT(staging_bytes), 1, 0},
+	{"cache", 0, H2D_OPTION_CHOICE, "MODE",
+	 "What happens to the page cache. With drop, pages are given back as the load goes on; "
+	 "the default is keep.",
+	 (const char *const[]){"keep", "drop", NULL}, 0, AT(cache), 0, 0},
+	{"present", 0, H2D_OPTION_CHOICE, "MODE",
+	 "What of a mapped file is made present in this process before it is copied. For "
+	 "measuring: nothing, every page, or one byte of each 2 MiB span.",
+	 (const char *const[]){"none", "read", "sparse", NULL}, 0, AT(present), 0, 0},
+	{0},
+};
+const struct h2d_option_table h2d_transfer_options = {"Transfer options", transfer};
+
+static const struct h2d_option selection[] = {
+	{"include", 0, H2D_OPTION_TEXTS, "GLOB",
+	 "Take only tensors whose name matches. See glob(7); * also matches dots and slashes.",
+	 NULL, 0, AT(selection.include), 0, 0},
+	{"exclude", 0, H2D_OPTION_TEXTS, "GLOB", "Leave out tensors whose name matches.", NULL,
+	 0, AT(selection.exclude), 0, 0},
+	{0},
+};
+const struct h2d_option_table h2d_selection_options = {"Choice of tensors", selection};
+
+void h2d_transfer_opts(struct h2d_cli *cli, struct h2d_transfer_values *v,
+		       struct h2d_load_opts *opts)
+{
+	*opts = (struct h2d_load_opts)H2D_OPTS(*opts);
+	opts->log = h2d_cli_log;
+	opts->log_user = cli;
+	opts->path = v->path;
+	opts->threads = (uint32_t)v->threads;
+	opts->chunk_bytes = v->chunk_bytes;
+	opts->staging_bytes = v->staging_bytes;
+	opts->cache = v->cache && !strcmp(v->cache, "drop") ? H2D_CACHE_DROP : H2D_CACHE_KEEP;
+	opts->present = !v->present || !strcmp(v->present, "none") ? H2D_PRESENT_NONE
+			: !strcmp(v->present, "read")		   ? H2D_PRESENT_READ
+								   : H2D_PRESENT_SPARSE;
+	if (v->selection.include.count || v->selection.exclude.count) {
+		opts->select = h2d_selection_keeps;
+		opts->select_user = &v->selection;
+	}
+	opts->per_tensor = v->per_tensor;
+	opts->trace_path = v->trace;
+}
+
+/* In the order in which they are preferred. */
+static const char *const preferred[] = {"hip", "cuda", "opencl"};
+
+static bool is_here(const char *name)
+{
+	unsigned count = 0;
+	char why[256];
+
+	for (size_t i = 0; h2d_backends[i]; i++)
+		if (!strcmp(h2d_backends[i]->name, name))
+			return h2d_backends[i]->probe &&
+			       !h2d_backends[i]->probe(&count, why, sizeof(why)) && count;
+	return false;
+}
+
+/* Open a preferred device, silently; an OpenCL device counts when it is a GPU, which lies on a
+ * bus, and not a processor, which does not. */
+static struct h2d_device *try_device(const char *name)
+{
+	struct h2d_device_opts opts = H2D_OPTS(opts);
+	struct h2d_device_info info = H2D_OPTS(info);
+	struct h2d_device *dev;
+
+	if (!is_here(name) || h2d_device_open(name, &opts, &dev))
+		return NULL;
+	if (strcmp(name, "opencl") || (!h2d_device_info(dev, &info) && info.pci_address[0]))
+		return dev;
+	h2d_device_close(dev);
+	return NULL;
+}
+
+const char *h2d_default_device(void)
+{
+	for (size_t i = 0; i < sizeof(preferred) / sizeof(preferred[0]); i++) {
+		struct h2d_device *dev = try_device(preferred[i]);
+
+		if (dev) {
+			h2d_device_close(dev);
+			return preferred[i];
+		}
+	}
+	return "host";
+}
+
+int h2d_transfer_device(struct h2d_cli *cli, const struct h2d_transfer_values *v, bool readable,
+			struct h2d_device **dev, struct h2d_device_info *info)
+{
+	struct h2d_device_opts opts = H2D_OPTS(opts);
+	const char *spec = v->device ? v->device : h2d_default_device();
+	int rc;
+
+	*info = (struct h2d_device_info)H2D_OPTS(*info);
+	opts.log = h2d_cli_log;
+	opts.log_user = cli;
+	rc = h2d_device_open(spec, &opts, dev);
+	if (!rc)
+		rc = h2d_device_info(*dev, info);
+	if (rc)
+		return h2d_cli_fail(cli, H2D_STAGE_DEVICE, rc, "device %s", spec);
+	if (readable && !info->readable) {
+		h2d_cli_usage(cli,
+			      "device %s discards what it is given: nothing can be read back "
+			      "and compared",
+			      spec);
+		h2d_device_close(*dev);
+		*dev = NULL;
+		return H2D_EXIT_USAGE;
+	}
+	return H2D_EXIT_OK;
+}
