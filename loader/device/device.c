@@ -170,6 +170,7 @@ int h2d_device_open(const char *spec, const struct h2d_device_opts *opts,
 	dev->facts.numa_node = -1;
 	dev->facts.unified = 2;
 	memcpy(dev->facts.name, spec, strlen(spec) + 1);
+	pthread_mutex_init(&dev->facts_lock, NULL);
 	rc = b->open(dev, spec + name_bytes);
 	if (!rc && (dev->caps & ~b->caps)) {
 		b->close(dev);
@@ -177,6 +178,7 @@ int h2d_device_open(const char *spec, const struct h2d_device_opts *opts,
 			      spec);
 	}
 	if (rc) {
+		pthread_mutex_destroy(&dev->facts_lock);
 		free(dev);
 		return rc;
 	}
@@ -189,7 +191,17 @@ void h2d_device_close(struct h2d_device *dev)
 	if (!dev)
 		return;
 	dev->backend->close(dev);
+	pthread_mutex_destroy(&dev->facts_lock);
 	free(dev);
+}
+
+static void describe(struct h2d_device *dev)
+{
+	pthread_mutex_lock(&dev->facts_lock);
+	if (!dev->described && dev->backend->describe)
+		dev->backend->describe(dev);
+	dev->described = true;
+	pthread_mutex_unlock(&dev->facts_lock);
 }
 
 int h2d_device_info(const struct h2d_device *dev, struct h2d_device_info *info)
@@ -198,6 +210,7 @@ int h2d_device_info(const struct h2d_device *dev, struct h2d_device_info *info)
 
 	if (!dev || !info)
 		return H2D_E_INVALID;
+	describe((struct h2d_device *)(uintptr_t)dev); /* a cache: the caller sees no change */
 	ours = (struct h2d_device_info){
 		.size = sizeof(ours),
 		.name = dev->facts.name,

@@ -51,7 +51,7 @@ struct h2d_devmem {
 	void *handle; /**< back-end's own */
 };
 
-/** Facts that a back-end fills at open(). */
+/** Facts that a back-end fills at open() or describe(). */
 struct h2d_device_facts {
 	char name[64], hardware[128], pci_address[32];
 	uint64_t memory_bytes, memory_free_bytes;
@@ -59,9 +59,20 @@ struct h2d_device_facts {
 	uint32_t unified;
 };
 
-/** Counters of the kernel's HMM path, for devices with H2D_DEV_HMM. */
+/** Counters of the kernel's HMM path, for devices with H2D_DEV_HMM, since they were read last.
+ */
 struct h2d_hmm_count {
-	uint64_t requests, restarts, windows, notifier_callbacks;
+	uint64_t requests; /**< copies whose source was taken through HMM */
+	uint64_t restarts; /**< attempts that ended in -EAGAIN or -EBUSY and were repeated */
+	uint64_t windows;  /**< attempts among them that lasted a whole timeout */
+	uint64_t notifier_callbacks, foreign_callbacks; /**< … from other threads */
+	uint64_t callback_pages, spans_invalidated;
+	uint64_t pages_valid, pages_writable; /**< resolved by the last attempts */
+	int32_t last_code;    /**< outer return code of the last failed request, else 0 */
+	bool windows_counted; /**< the driver's own loop was looked into; else windows are
+			       *   attempts whose duration shows one */
+	/* Facts, not reset: the driver's timeout and the kernel's CONFIG_HZ. */
+	uint32_t timeout_ms, hz;
 };
 
 struct h2d_backend {
@@ -76,6 +87,9 @@ struct h2d_backend {
 	 *  Sets dev->priv, dev->caps, dev->facts. */
 	int (*open)(struct h2d_device *dev, const char *args);
 	void (*close)(struct h2d_device *dev);
+	/** Fill facts that take long (milliseconds), once, before the first h2d_device_info().
+	 *  Optional. */
+	void (*describe)(struct h2d_device *dev);
 
 	int (*alloc)(struct h2d_device *dev, uint64_t bytes, struct h2d_devmem *out);
 	void (*free)(struct h2d_device *dev, struct h2d_devmem *mem);
@@ -118,6 +132,8 @@ struct h2d_device {
 	const struct h2d_backend *backend;
 	unsigned caps;
 	struct h2d_device_facts facts;
+	pthread_mutex_t facts_lock; /**< of what describe() fills */
+	bool described;
 	struct h2d_log log;
 	uint64_t copy_timeout_ns;
 	_Atomic int lost; /**< set once, never cleared */

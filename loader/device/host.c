@@ -36,14 +36,18 @@ static int host_open(struct h2d_device *dev, const char *args)
 	dev->facts.memory_free_bytes =
 		room.available_bytes == UINT64_MAX ? 0 : room.available_bytes;
 	dev->facts.unified = 1;
-	h2d_topology_host(&dev->facts.numa_node, dev->facts.hardware,
-			  sizeof(dev->facts.hardware));
 	return 0;
 }
 
 static void host_close(struct h2d_device *dev)
 {
 	h2d_soft_release(dev->priv);
+}
+
+static void host_describe(struct h2d_device *dev)
+{
+	h2d_topology_host(&dev->facts.numa_node, dev->facts.hardware,
+			  sizeof(dev->facts.hardware));
 }
 
 /* What was handed out here and has certainly not been touched yet: it will still be taken from
@@ -127,6 +131,7 @@ const struct h2d_backend h2d_backend_host = {
 		H2D_DEV_UNIFIED,
 	.open = host_open,
 	.close = host_close,
+	.describe = host_describe,
 	.alloc = host_alloc,
 	.free = host_free,
 	.host_alloc = h2d_soft_host_alloc,

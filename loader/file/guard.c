@@ -194,13 +194,21 @@ static bool is_ours(const struct sigaction *sa)
 	return (sa->sa_flags & SA_SIGINFO) && sa->sa_sigaction == on_sigbus;
 }
 
+/* sigset_t is larger than what the kernel fills in: no memcmp(). */
+static bool same_mask(const sigset_t *a, const sigset_t *b)
+{
+	for (int sig = 1; sig <= SIGRTMAX; sig++)
+		if (sigismember(a, sig) != sigismember(b, sig))
+			return false;
+	return true;
+}
+
 static bool same_action(const struct sigaction *a, const struct sigaction *b)
 {
 	bool same_fn = a->sa_flags & SA_SIGINFO ? a->sa_sigaction == b->sa_sigaction
 						: a->sa_handler == b->sa_handler;
 
-	return same_fn && a->sa_flags == b->sa_flags &&
-	       !memcmp(&a->sa_mask, &b->sa_mask, sizeof(a->sa_mask));
+	return same_fn && a->sa_flags == b->sa_flags && same_mask(&a->sa_mask, &b->sa_mask);
 }
 
 static bool push_below(const struct sigaction *sa)
@@ -227,6 +235,7 @@ static bool install(void)
 {
 	struct sigaction old, ours;
 
+	memset(&old, 0, sizeof(old));
 	if (sigaction(SIGBUS, NULL, &old))
 		return false;
 	if (is_ours(&old)) /* uncovered by the handler that had been over us */
