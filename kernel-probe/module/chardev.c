@@ -25,6 +25,10 @@ MODULE_PARM_DESC(
 	signature,
 	"prototype of amdgpu_hmm_range_get_pages, from amdgpu's BTF: 0, 1, 2; -1 none");
 
+static bool count_calls;
+module_param(count_calls, bool, 0444);
+MODULE_PARM_DESC(count_calls, "count the shipped driver's calls of hmm_range_fault (slow)");
+
 static bool within(u32 value, u32 first, u32 last)
 {
 	return value >= first && value <= last;
@@ -98,8 +102,6 @@ static struct h2d_request *request_alloc(const struct h2d_hmm_copy_source *io)
 		request_free(req);
 		return NULL;
 	}
-	if (io->driver == H2D_HMM_DRIVER_EMULATED)
-		req->io.valid = H2D_HMM_VALID_FAULT_CALLS | H2D_HMM_VALID_WINDOWS;
 	return req;
 }
 
@@ -143,6 +145,8 @@ static long query(void __user *user)
 		return -EPROTONOSUPPORT;
 	io.features = H2D_HMM_FEATURE_EMULATED | H2D_HMM_FEATURE_SIGNATURE_MM |
 		      H2D_HMM_FEATURE_SIGNATURE_PAGES | H2D_HMM_FEATURE_SIGNATURE_RANGE;
+	if (h2d_count_active())
+		io.features |= H2D_HMM_FEATURE_COUNT_CALLS;
 	io.hz = HZ;
 	io.default_timeout_ms = HMM_RANGE_DEFAULT_TIMEOUT;
 	io.page_bytes = PAGE_SIZE;
@@ -207,10 +211,15 @@ static int __init h2d_hmm_init(void)
 		pr_err(H2D_HMM_MODULE_NAME ": signature=%d is not known\n", signature);
 		return -EINVAL;
 	}
+	err = h2d_count_init(count_calls);
+	if (err)
+		return err;
 	h2d_shipped_init(signature);
 	err = misc_register(&device);
-	if (err)
+	if (err) {
 		h2d_shipped_exit();
+		h2d_count_exit();
+	}
 	return err;
 }
 
@@ -218,6 +227,7 @@ static void __exit h2d_hmm_exit(void)
 {
 	misc_deregister(&device);
 	h2d_shipped_exit();
+	h2d_count_exit();
 }
 
 module_init(h2d_hmm_init);

@@ -19,6 +19,10 @@
 
 #include "internal.h"
 
+#if !IS_ENABLED(CONFIG_HMM_MIRROR)
+#error "this kernel is configured without HMM_MIRROR"
+#endif
+
 /* One call of hmm_range_fault() with its retries, for at most 2 GiB. */
 static int fault_chunk(struct h2d_request *req, struct hmm_range *range)
 {
@@ -66,6 +70,10 @@ int h2d_emulated_get_pages(struct h2d_request *req, unsigned long start, unsigne
 	range.hmm_pfns = pfns;
 	range.notifier_seq = mmu_interval_read_begin(range.notifier);
 	for (;;) {
+		if (fatal_signal_pending(current)) {
+			err = -EINTR;
+			goto out;
+		}
 		range.end = min(range.start + SZ_2G, end);
 		err = fault_chunk(req, &range);
 		if (err)

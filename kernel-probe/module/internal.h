@@ -85,6 +85,18 @@ void h2d_shipped_exit(void);
 bool h2d_shipped_ready(void);
 void h2d_shipped_describe(struct h2d_hmm_query *query);
 
+/*
+ * Counting of the shipped driver's calls. Init returns 0 or the errno of the probe; missed is
+ * how many calls the probe could not take, ever.
+ */
+int h2d_count_init(bool wanted);
+void h2d_count_exit(void);
+bool h2d_count_active(void);
+int h2d_count_missed(void);
+
+/* The request that a notifier belongs to; NULL for those of others. */
+struct h2d_request *h2d_request_of(struct mmu_interval_notifier *notifier);
+
 /**
  * h2d_request_run - carry out a checked request
  * @req: with io, span_map and log set; freed by the caller

@@ -73,6 +73,13 @@ static const struct mmu_interval_notifier_ops notifier_ops = {
 	.invalidate = invalidate,
 };
 
+struct h2d_request *h2d_request_of(struct mmu_interval_notifier *notifier)
+{
+	if (!notifier || notifier->ops != &notifier_ops)
+		return NULL;
+	return container_of(notifier, struct h2d_request, notifier);
+}
+
 static void count_pfns(struct h2d_request *req, const unsigned long *pfns, unsigned long npages)
 {
 	unsigned long i;
@@ -100,6 +107,22 @@ static int check_mappings(struct h2d_request *req, struct mm_struct *mm)
 	return 0;
 }
 
+/*
+ * The shipped driver, whose calls a probe may be counting. A retry loop that is left with
+ * -EAGAIN after more than one -EBUSY has been left because its time was up.
+ */
+static int call_shipped(struct h2d_request *req, unsigned long addr, unsigned long npages,
+			bool readonly, struct h2d_pages *pages)
+{
+	u64 ebusy = req->io.fault_ebusy;
+	int err;
+
+	err = h2d_shipped_get_pages(req, addr, npages, readonly, pages);
+	if ((err == -EAGAIN || err == -EBUSY) && req->io.fault_ebusy - ebusy > 1)
+		req->io.windows++;
+	return err;
+}
+
 /* One mapping, or the part of it that lies in the range. */
 static int take_piece(struct h2d_request *req, unsigned long addr, unsigned long next,
 		      bool readonly)
@@ -111,7 +134,7 @@ static int take_piece(struct h2d_request *req, unsigned long addr, unsigned long
 	req->io.mappings++;
 	req->io.driver_calls++;
 	if (req->io.driver == H2D_HMM_DRIVER_SHIPPED)
-		err = h2d_shipped_get_pages(req, addr, npages, readonly, &pages);
+		err = call_shipped(req, addr, npages, readonly, &pages);
 	else
 		err = h2d_emulated_get_pages(req, addr, npages, readonly, &pages);
 	if (err)
@@ -246,7 +269,9 @@ static int attempts(struct h2d_request *req, struct h2d_file *file)
 
 int h2d_request_run(struct h2d_request *req, struct h2d_file *file)
 {
+	bool emulated = req->io.driver == H2D_HMM_DRIVER_EMULATED;
 	u64 began = ktime_get_ns();
+	int missed = h2d_count_missed();
 	int err;
 
 	err = attempts(req, file);
@@ -258,6 +283,8 @@ int h2d_request_run(struct h2d_request *req, struct h2d_file *file)
 		mmu_interval_notifier_remove(&req->notifier);
 
 	req->io.elapsed_ns = ktime_get_ns() - began;
+	if (emulated || (h2d_count_active() && missed == h2d_count_missed()))
+		req->io.valid = H2D_HMM_VALID_FAULT_CALLS | H2D_HMM_VALID_WINDOWS;
 	req->io.spans_touched = span_of(req->end - 1) - span_of(req->start) + 1;
 	req->io.spans_invalidated = bitmap_weight(req->span_map, req->io.spans_touched);
 	return err;

@@ -54,8 +54,9 @@ enum h2d_hmm_signature {
 #define H2D_HMM_FEATURE_SIGNATURE_MM	(1ULL << 1)
 #define H2D_HMM_FEATURE_SIGNATURE_PAGES (1ULL << 2)
 #define H2D_HMM_FEATURE_SIGNATURE_RANGE (1ULL << 3)
-#define H2D_HMM_FEATURE_COUNT_CALLS	(1ULL << 4) /* a probe counts the shipped driver's calls \
-						     */
+#define H2D_HMM_FEATURE_COUNT_CALLS                                                            \
+	(1ULL << 4) /* a probe counts the shipped driver's calls                               \
+		     */
 
 /**
  * enum h2d_hmm_driver_state - can the shipped driver be called?
@@ -188,7 +189,7 @@ struct h2d_hmm_attempt {
  * @driver_calls: (out) calls of the driver function, one per mapping and attempt
  * @fault_calls: (out) calls of hmm_range_fault()
  * @fault_ebusy: (out) how many of them returned -EBUSY
- * @windows: (out) driver calls that spent their whole timeout on -EBUSY
+ * @windows: (out) driver calls that retried on -EBUSY until their timeout was over
  * @restarts: (out) attempts that ended in -EAGAIN or -EBUSY and were repeated
  * @restarts_revalidated: (out) how many of those came from the caller's own check after a
  *	successful driver call (something changed the range meanwhile)
