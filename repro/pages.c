@@ -182,6 +182,7 @@ int h2d_smaps_read(const void *address, uint64_t bytes, const struct h2d_log *lo
 	memset(out, 0, sizeof(*out));
 	if (!text)
 		return h2d_fail_errno(log, errno, "/proc/self/smaps");
+	setvbuf(text, NULL, _IOFBF, 64 << 10);
 	rc = h2d_smaps_parse(text, (uintptr_t)address, (uintptr_t)address + bytes, out);
 	if (ferror(text))
 		rc = h2d_fail(log, H2D_E_IO, "/proc/self/smaps: cannot be read");

@@ -219,10 +219,10 @@ static void tally_trigger(const struct h2d_case *c, const struct h2d_case_cell *
 			t->with_windows++;
 		else
 			t->without++;
-		if ((uint64_t)windows == cell->expected_windows)
+		if ((uint64_t)windows == s->expected_windows)
 			t->as_expected++;
-		else if ((uint64_t)windows > cell->expected_windows &&
-			 (uint64_t)windows <= cell->expected_windows + chunks)
+		else if ((uint64_t)windows > s->expected_windows &&
+			 (uint64_t)windows <= s->expected_windows + chunks)
 			t->as_chunked++;
 		if (s->restarts > 0)
 			t->restarts += (uint64_t)s->restarts;

@@ -45,6 +45,7 @@ struct h2d_sample {
 	int64_t restarts;
 	int64_t windows; /**< counted by restarts that lasted a whole timeout */
 	int64_t rss_anon_delta_bytes;
+	uint64_t expected_windows; /**< spans with an entry that a write replaces */
 };
 
 /** One cell at one size. */
@@ -53,7 +54,7 @@ struct h2d_case_cell {
 	uint64_t size_bytes;
 	bool measured;	 /**< false: not brought into its state, `samples` is not looked at */
 	bool asks_write; /**< a driver that goes by the mapping asks for write access */
-	uint64_t expected_windows;    /**< spans with an entry that a write replaces */
+	uint64_t expected_windows;    /**< of the first sample: 0 makes the cell a control */
 	uint64_t expected_anon_bytes; /**< what a write would make anonymous */
 	const struct h2d_sample *samples;
 	size_t sample_count;

@@ -149,7 +149,7 @@ int h2d_device_open(const char *spec, const struct h2d_device_opts *opts,
 	log = (struct h2d_log){o.log, o.log_user};
 	if (!spec)
 		return h2d_fail(&log, H2D_E_INVALID, "device: no name given");
-	name_bytes = strcspn(spec, ":");
+	name_bytes = strcspn(spec, ":,");
 	b = find_backend(spec, name_bytes);
 	if (!b)
 		return fail_unknown(&log, spec);

@@ -48,6 +48,7 @@ static struct h2d_case_cell *add(struct made *m, const char *name, uint64_t mib,
 		.restarts = restarts,
 		.windows = windows,
 		.rss_anon_delta_bytes = writable && !populated ? (int64_t)MIB(mib) : 0,
+		.expected_windows = cell->expected_windows,
 	};
 	return cell;
 }
