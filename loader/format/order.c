@@ -25,9 +25,11 @@ static const char *path_of(const struct h2d_catalogue *cat, const struct h2d_ten
 	return cat->files[t->file].path;
 }
 
-static int no_memory(const struct h2d_log *log, const char *what)
+static int no_memory(const struct h2d_catalogue *cat, const struct h2d_log *log,
+		     const char *what)
 {
-	return h2d_fail(log, H2D_E_NOMEM, "out of memory for %s", what);
+	return h2d_fail(log, H2D_E_NOMEM, "%s: out of memory for %s",
+			path_of(cat, &cat->tensors[cat->tensor_count - 1]), what);
 }
 
 static bool sorted(const struct h2d_tensor *t, uint64_t n)
@@ -106,13 +108,13 @@ int h2d_order_sort(struct h2d_catalogue *cat, uint64_t first, const struct h2d_l
 	if (n < 2 || sorted(t, n))
 		return 0;
 	if (!h2d_mul_size(n, 2 * sizeof(*keys), &bytes))
-		return no_memory(log, "sorting tensors");
+		return no_memory(cat, log, "sorting tensors");
 	keys = h2d_mem->malloc(bytes);
 	counts = h2d_mem->malloc(DIGITS * sizeof(*counts));
 	if (!keys || !counts) {
 		free(keys);
 		free(counts);
-		return no_memory(log, "sorting tensors");
+		return no_memory(cat, log, "sorting tensors");
 	}
 	h2d_advise_huge(keys, bytes);
 	for (uint64_t i = 0; i < n; i++)
@@ -172,7 +174,7 @@ int h2d_order_index_names(struct h2d_catalogue *cat, uint64_t first, const struc
 		slots *= 2;
 	table = h2d_mem->calloc(slots, sizeof(*table));
 	if (!table)
-		return no_memory(log, "the table of names");
+		return no_memory(cat, log, "the table of names");
 	h2d_advise_huge(table, slots * sizeof(*table));
 	mask = slots - 1;
 	cat->name_table = table;
