@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The members of the document h2d.repro; keys in results/schema/h2d.repro.schema.json. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/mem.h"
 #include "repro/repro.h"
+
+static void write_null(struct h2d_json *j, const char *key, const char *why)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s_why", key);
+	h2d_json_null(j, key);
+	h2d_json_string(j, name, why);
+}
 
 static void write_verdict(struct h2d_json *j, const struct h2d_verdict *v)
 {
@@ -14,7 +24,8 @@ static void write_verdict(struct h2d_json *j, const struct h2d_verdict *v)
 	if (v->cow_penalty_ratio > 0)
 		h2d_json_double(j, "cow_penalty_ratio", v->cow_penalty_ratio);
 	else
-		h2d_json_null(j, "cow_penalty_ratio");
+		write_null(j, "cow_penalty_ratio",
+			   "needs ro-present and rw-present or rw-absent");
 	h2d_json_string(j, "confidence", h2d_confidence_name(v->confidence));
 	h2d_json_array_begin(j, "evidence");
 	for (size_t i = 0; i < v->evidence_count; i++)
@@ -33,16 +44,17 @@ static void write_window(struct h2d_json *j, const struct h2d_repro_result *r)
 	if (jiffy)
 		h2d_json_double(j, "jiffy_ms", (double)jiffy / 1e6);
 	else
-		h2d_json_null(j, "jiffy_ms");
+		write_null(j, "jiffy_ms", "CONFIG_HZ can neither be read nor fitted");
 	h2d_json_string(j, "jiffy_source", h2d_hz_source_name(r->hz_source));
 	if (window)
 		h2d_json_double(j, "length_ms", (double)window / 1e6);
 	else
-		h2d_json_null(j, "length_ms");
+		write_null(j, "length_ms", "CONFIG_HZ can neither be read nor fitted");
 	if (r->fitted_hz)
 		h2d_json_double(j, "fitted_ms", (double)h2d_window_ns(fitted) / 1e6);
 	else
-		h2d_json_null(j, "fitted_ms");
+		write_null(j, "fitted_ms",
+			   "no copy took windows, or two values of CONFIG_HZ fit alike");
 	h2d_json_object_end(j);
 }
 
@@ -70,7 +82,7 @@ static void write_samples(struct h2d_json *j, const struct h2d_repro_result *r,
 
 	h2d_json_array_begin(j, "samples");
 	for (size_t i = 0; i < cell->sample_count; i++) {
-		const struct h2d_sample *s = &cell->samples[i];
+		const struct h2d_repro_sample *s = &cell->samples[i];
 
 		h2d_json_object_begin(j, NULL);
 		h2d_json_u64(j, "elapsed_ns", s->elapsed_ns);
@@ -79,8 +91,9 @@ static void write_samples(struct h2d_json *j, const struct h2d_repro_result *r,
 			h2d_json_i64(j, "residual_ns",
 				     (int64_t)s->elapsed_ns - cell->windows[i] * window);
 		} else {
-			h2d_json_null(j, "windows");
-			h2d_json_null(j, "residual_ns");
+			write_null(j, "windows",
+				   "the copy is too slow by itself to be divided");
+			write_null(j, "residual_ns", "windows are not known");
 		}
 		h2d_json_u64(j, "expected_windows", s->expected_windows);
 		h2d_json_i64(j, "rss_anon_delta_bytes", s->rss_anon_delta_bytes);
@@ -122,7 +135,9 @@ static void write_restarts(struct h2d_json *j, const struct h2d_repro_result *r,
 	if (r->restarts_visible && cell->sample_count)
 		h2d_json_i64(j, "restarts", cell->samples[0].restarts);
 	else
-		h2d_json_null(j, "restarts");
+		write_null(j, "restarts",
+			   r->restarts_visible ? "not measured"
+					       : "the device does not show them");
 }
 
 static void write_cell(struct h2d_json *j, const struct h2d_repro_result *r,
@@ -134,8 +149,13 @@ static void write_cell(struct h2d_json *j, const struct h2d_repro_result *r,
 	h2d_json_string(j, "cell", cell->cell->name);
 	h2d_json_u64(j, "size_bytes", cell->size_bytes);
 	h2d_json_string(j, "state", measured ? "measured" : "invalid");
-	h2d_json_string(j, "state_why", measured ? NULL : cell->invalid);
-	h2d_json_string(j, "permissions", cell->permissions[0] ? cell->permissions : NULL);
+	if (!measured)
+		h2d_json_string(j, "state_why",
+				cell->invalid[0] ? cell->invalid : "not reached");
+	if (cell->permissions[0])
+		h2d_json_string(j, "permissions", cell->permissions);
+	else
+		write_null(j, "permissions", "not mapped");
 	h2d_json_u64(j, "present_bytes", cell->present_bytes);
 	h2d_json_u64(j, "present_file_bytes", cell->file_bytes);
 	h2d_json_u64(j, "anonymous_bytes", cell->anonymous_bytes);
@@ -148,8 +168,8 @@ static void write_cell(struct h2d_json *j, const struct h2d_repro_result *r,
 		h2d_json_i64(j, "rss_anon_delta_bytes", cell->rss_anon_delta_bytes);
 		h2d_json_i64(j, "rss_delta_bytes", cell->rss_delta_bytes);
 	} else {
-		h2d_json_null(j, "rss_anon_delta_bytes");
-		h2d_json_null(j, "rss_delta_bytes");
+		write_null(j, "rss_anon_delta_bytes", "not measured");
+		write_null(j, "rss_delta_bytes", "not measured");
 	}
 	h2d_json_bool(j, "verified", cell->verified);
 	write_samples(j, r, cell);

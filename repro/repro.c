@@ -145,7 +145,7 @@ static void note_sample(struct run *run, struct h2d_repro_cell *cell,
 			uint64_t elapsed_ns, const struct h2d_hmm_count *count)
 {
 	const size_t at = cell->sample_count++;
-	struct h2d_sample *s = &cell->samples[at];
+	struct h2d_repro_sample *s = &cell->samples[at];
 	const bool visible = run->r->restarts_visible;
 
 	s->elapsed_ns = elapsed_ns;

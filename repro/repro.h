@@ -41,7 +41,7 @@ struct h2d_repro_cell {
 	uint64_t expected_anon_bytes, file_bytes, anonymous_bytes, huge_bytes;
 	int64_t rss_anon_delta_bytes, rss_delta_bytes; /**< by the copy, from smaps */
 	bool verified; /**< every sample's bytes were read back and compared */
-	struct h2d_sample *samples;
+	struct h2d_repro_sample *samples;
 	struct h2d_hmm_count *counts;
 	int64_t *windows; /**< as judged; -1: cannot be told */
 	size_t sample_count;

@@ -97,7 +97,7 @@ static uint64_t plain_ns(const struct h2d_case *c, uint64_t size_bytes)
 }
 
 int64_t h2d_case_windows(const struct h2d_case *c, const struct h2d_case_cell *cell,
-			 const struct h2d_sample *sample)
+			 const struct h2d_repro_sample *sample)
 {
 	uint64_t plain;
 
@@ -194,7 +194,7 @@ static void tally_trigger(const struct h2d_case *c, const struct h2d_case_cell *
 	int64_t first = h2d_case_windows(c, cell, &cell->samples[0]);
 
 	for (size_t i = 0; i < cell->sample_count; i++) {
-		const struct h2d_sample *s = &cell->samples[i];
+		const struct h2d_repro_sample *s = &cell->samples[i];
 		const int64_t windows = h2d_case_windows(c, cell, s);
 
 		if (windows < 0) {

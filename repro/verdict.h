@@ -39,7 +39,7 @@ enum h2d_permission_rule {
 enum h2d_confidence { H2D_CONFIDENCE_LOW, H2D_CONFIDENCE_MEDIUM, H2D_CONFIDENCE_HIGH };
 
 /** One copy. -1 where the device cannot tell. */
-struct h2d_sample {
+struct h2d_repro_sample {
 	uint64_t elapsed_ns;
 	int64_t requests; /**< ranges that were taken through HMM */
 	int64_t restarts;
@@ -56,7 +56,7 @@ struct h2d_case_cell {
 	bool asks_write; /**< a driver that goes by the mapping asks for write access */
 	uint64_t expected_windows;    /**< of the first sample: 0 makes the cell a control */
 	uint64_t expected_anon_bytes; /**< what a write would make anonymous */
-	const struct h2d_sample *samples;
+	const struct h2d_repro_sample *samples;
 	size_t sample_count;
 };
 
@@ -87,7 +87,7 @@ struct h2d_verdict {
  * can be divided (see h2d_windows_agree()); -1 when neither can tell.
  */
 int64_t h2d_case_windows(const struct h2d_case *c, const struct h2d_case_cell *cell,
-			 const struct h2d_sample *sample);
+			 const struct h2d_repro_sample *sample);
 
 /** Judge a case. Always fills `out`. */
 void h2d_repro_judge(const struct h2d_case *c, struct h2d_verdict *out);

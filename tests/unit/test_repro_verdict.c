@@ -13,7 +13,7 @@ enum { CELLS = 12, SAMPLES = 4 };
 struct made {
 	struct h2d_case c;
 	struct h2d_case_cell cells[CELLS];
-	struct h2d_sample samples[CELLS][SAMPLES];
+	struct h2d_repro_sample samples[CELLS][SAMPLES];
 };
 
 static struct made start(uint32_t hz)
@@ -42,7 +42,7 @@ static struct h2d_case_cell *add(struct made *m, const char *name, uint64_t mib,
 		.expected_anon_bytes = writable && !populated ? MIB(mib) : 0,
 		.sample_count = 1,
 	};
-	m->samples[at][0] = (struct h2d_sample){
+	m->samples[at][0] = (struct h2d_repro_sample){
 		.elapsed_ns = (uint64_t)(ms * 1e6),
 		.requests = restarts < 0 ? -1 : 1,
 		.restarts = restarts,
@@ -57,7 +57,7 @@ static void again(struct made *m, double ms, int64_t windows)
 {
 	const size_t at = m->c.cell_count - 1;
 	struct h2d_case_cell *cell = &m->cells[at];
-	struct h2d_sample s = m->samples[at][0];
+	struct h2d_repro_sample s = m->samples[at][0];
 
 	s.elapsed_ns = (uint64_t)(ms * 1e6);
 	s.windows = windows;
