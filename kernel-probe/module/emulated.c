@@ -27,6 +27,7 @@
 static int fault_chunk(struct h2d_request *req, struct hmm_range *range)
 {
 	unsigned long deadline = jiffies + req->timeout;
+	unsigned long spans = h2d_request_own_spans(req);
 	int err;
 
 	for (;;) {
@@ -42,7 +43,9 @@ static int fault_chunk(struct h2d_request *req, struct hmm_range *range)
 		if (req->io.policy == H2D_HMM_POLICY_NO_RETRY)
 			return err;
 		if (time_after(jiffies, deadline)) {
-			req->io.windows++;
+			/* More than one span: nothing is stuck, the machine is slow. */
+			if (h2d_request_own_spans(req) - spans <= 1)
+				req->io.windows++;
 			return err;
 		}
 		if (fatal_signal_pending(current))

@@ -25,6 +25,7 @@ struct h2d_file {
  * @end: first byte after it
  * @timeout: jiffies of the emulated driver's timeout
  * @span_map: one bit per span that met a callback
+ * @own_spans: bits that callbacks from the caller's own faults have set in it
  * @log: attempts, in.attempt_log_capacity entries, or NULL
  * @inserted: the notifier is in the interval tree
  */
@@ -37,6 +38,7 @@ struct h2d_request {
 	unsigned long end;
 	unsigned long timeout;
 	unsigned long *span_map;
+	unsigned long own_spans;
 	struct h2d_hmm_attempt *log;
 	bool inserted;
 };
@@ -93,6 +95,9 @@ int h2d_count_init(bool wanted);
 void h2d_count_exit(void);
 bool h2d_count_active(void);
 int h2d_count_missed(void);
+
+/* The present value of own_spans. */
+unsigned long h2d_request_own_spans(struct h2d_request *req);
 
 /* The request that a notifier belongs to; NULL for those of others. */
 struct h2d_request *h2d_request_of(struct mmu_interval_notifier *notifier);

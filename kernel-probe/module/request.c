@@ -46,6 +46,17 @@ static unsigned long span_of(unsigned long address)
 	return address / H2D_HMM_SPAN_BYTES;
 }
 
+/* Note the spans that an event covers; called with the lock held. */
+static void mark_spans(struct h2d_request *req, unsigned long start, unsigned long end)
+{
+	unsigned long span = span_of(start) - span_of(req->start);
+	unsigned long last = span_of(end - 1) - span_of(req->start);
+
+	for (; span <= last; span++)
+		if (!__test_and_set_bit(span, req->span_map) && current == req->caller)
+			req->own_spans++;
+}
+
 /* Never sleeps, so a caller that must not block is served like any other. */
 static bool invalidate(struct mmu_interval_notifier *notifier,
 		       const struct mmu_notifier_range *range, unsigned long sequence)
@@ -62,11 +73,20 @@ static bool invalidate(struct mmu_interval_notifier *notifier,
 		req->io.callbacks_foreign++;
 	if (start < end) {
 		req->io.callback_pages += (end - start) >> PAGE_SHIFT;
-		bitmap_set(req->span_map, span_of(start) - span_of(req->start),
-			   span_of(end - 1) - span_of(start) + 1);
+		mark_spans(req, start, end);
 	}
 	spin_unlock(&req->lock);
 	return true;
+}
+
+unsigned long h2d_request_own_spans(struct h2d_request *req)
+{
+	unsigned long spans;
+
+	spin_lock(&req->lock);
+	spans = req->own_spans;
+	spin_unlock(&req->lock);
+	return spans;
 }
 
 static const struct mmu_interval_notifier_ops notifier_ops = {
@@ -114,11 +134,13 @@ static int check_mappings(struct h2d_request *req, struct mm_struct *mm)
 static int call_shipped(struct h2d_request *req, unsigned long addr, unsigned long npages,
 			bool readonly, struct h2d_pages *pages)
 {
+	unsigned long spans = h2d_request_own_spans(req);
 	u64 ebusy = req->io.fault_ebusy;
 	int err;
 
 	err = h2d_shipped_get_pages(req, addr, npages, readonly, pages);
-	if ((err == -EAGAIN || err == -EBUSY) && req->io.fault_ebusy - ebusy > 1)
+	if ((err == -EAGAIN || err == -EBUSY) && req->io.fault_ebusy - ebusy > 1 &&
+	    h2d_request_own_spans(req) - spans <= 1)
 		req->io.windows++;
 	return err;
 }
@@ -216,7 +238,8 @@ static u64 callbacks_now(struct h2d_request *req)
 static int attempt(struct h2d_request *req, struct h2d_file *file, int *code)
 {
 	struct mm_struct *mm = current->mm;
-	struct h2d_hmm_attempt entry;
+	struct h2d_hmm_attempt entry = {};
+	unsigned long spans;
 	u64 windows, callbacks, began;
 	int err;
 
@@ -229,6 +252,7 @@ static int attempt(struct h2d_request *req, struct h2d_file *file, int *code)
 
 	windows = req->io.windows;
 	callbacks = callbacks_now(req);
+	spans = h2d_request_own_spans(req);
 	began = ktime_get_ns();
 	*code = take_range(req, mm);
 	entry.elapsed_ns = ktime_get_ns() - began;
@@ -237,6 +261,7 @@ static int attempt(struct h2d_request *req, struct h2d_file *file, int *code)
 	entry.callbacks = callbacks_now(req) - callbacks;
 	entry.return_code = *code;
 	entry.windows = req->io.windows - windows;
+	entry.spans_new = h2d_request_own_spans(req) - spans;
 	if (req->io.attempt_log_count < req->io.attempt_log_capacity)
 		req->log[req->io.attempt_log_count++] = entry;
 out:

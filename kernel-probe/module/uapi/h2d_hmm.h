@@ -146,13 +146,19 @@ enum h2d_hmm_event {
  * @elapsed_ns: (out) time in the pass, without waiting for locks
  * @callbacks: (out) notifier callbacks during the pass
  * @return_code: (out) 0, -EAGAIN or -EBUSY for a restart, or another negative errno
- * @windows: (out) windows timed out in the pass; 0 where H2D_HMM_VALID_WINDOWS is not set
+ * @windows: (out) windows in the pass; 0 where H2D_HMM_VALID_WINDOWS is not set
+ * @spans_new: (out) spans in which the caller's own faults caused the first callbacks of the
+ *	request. Where windows are not counted, a restart that took the driver's timeout is one
+ *if this is at most 1; with more, a slow machine has made progress all along.
+ * @reserved: (out) zero
  */
 struct h2d_hmm_attempt {
 	__u64 elapsed_ns;
 	__u64 callbacks;
 	__s32 return_code;
 	__u32 windows;
+	__u32 spans_new;
+	__u32 reserved;
 };
 
 /* Bits of `valid`: which counters could be counted in this request. */
@@ -189,7 +195,8 @@ struct h2d_hmm_attempt {
  * @driver_calls: (out) calls of the driver function, one per mapping and attempt
  * @fault_calls: (out) calls of hmm_range_fault()
  * @fault_ebusy: (out) how many of them returned -EBUSY
- * @windows: (out) driver calls that retried on -EBUSY until their timeout was over
+ * @windows: (out) driver calls that retried on -EBUSY until their timeout was over while the
+ *	caller's own faults reached at most one new span
  * @restarts: (out) attempts that ended in -EAGAIN or -EBUSY and were repeated
  * @restarts_revalidated: (out) how many of those came from the caller's own check after a
  *	successful driver call (something changed the range meanwhile)
