@@ -5,11 +5,17 @@
 #include <string.h>
 
 const struct h2d_command *const h2d_commands[] = {
-	&h2d_command_ls,     &h2d_command_load,
-	&h2d_command_verify, &h2d_command_cat,
-	&h2d_command_cache,  &h2d_command_devices,
-	&h2d_command_repro,  &h2d_command_version,
-	&h2d_command_help,   NULL,
+	&h2d_command_ls,
+	&h2d_command_load,
+	&h2d_command_verify,
+	&h2d_command_cat,
+	&h2d_command_cache,
+	&h2d_command_devices,
+	&h2d_command_probe,
+	&h2d_command_repro,
+	&h2d_command_version,
+	&h2d_command_help,
+	NULL,
 };
 
 static const struct h2d_command *

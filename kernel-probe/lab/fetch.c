@@ -69,7 +69,7 @@ static int run_apt(struct lab *lab, const char *directory, const char *what, cha
 		.cwd = directory,
 		.timeout_ms = FETCH_TIMEOUT_MS,
 		.keep_bytes = 4096,
-		.cancel = lab->options.cancel,
+		.cancel = &lab->cancel,
 	};
 	struct lab_outcome outcome;
 	int err;

@@ -30,7 +30,7 @@ static int run_mkfs(struct lab *lab, const char *tool, const char *package, cons
 		.argv = argv,
 		.timeout_ms = MKFS_TIMEOUT_MS,
 		.keep_bytes = 4096,
-		.cancel = lab->options.cancel,
+		.cancel = &lab->cancel,
 	};
 	struct lab_outcome outcome;
 	char *errors;

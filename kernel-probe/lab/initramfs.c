@@ -197,7 +197,7 @@ int lab_initramfs_add_program(struct lab_initramfs *fs, const char *name, const 
 	struct lab_command command = {
 		.timeout_ms = LIST_TIMEOUT_MS,
 		.keep_bytes = 64 << 10,
-		.cancel = fs->lab->options.cancel,
+		.cancel = &fs->lab->cancel,
 	};
 	struct lab_outcome outcome = {0};
 	char *data = NULL, *text = NULL;

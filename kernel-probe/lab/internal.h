@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include "cancel.h"
 #include "core/log.h"
 #include "lab.h"
 #include "pkgfile.h"
@@ -14,7 +15,9 @@
 /* One run of h2d_lab_run(). */
 struct lab {
 	struct h2d_log log;
+	struct lab_cancel cancel;
 	struct h2d_lab_options options; /* complete, defaults filled in */
+	int tmp_lock;			/* its lock, or -1 */
 	char *tmp;			/* private directory, resolved */
 	char *assets;			/* guest programs, module sources */
 	char *cache;			/* or NULL where none can be had */
@@ -23,7 +26,7 @@ struct lab {
 
 static inline bool lab_cancelled(const struct lab *lab)
 {
-	return lab->options.cancel && atomic_load(lab->options.cancel);
+	return lab_cancel_asked(&lab->cancel);
 }
 
 /* ---- dirs.c: directories, names, small files ---- */

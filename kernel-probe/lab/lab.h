@@ -12,7 +12,6 @@
  * Thread-safety: calls with different options may run at the same time, in one process or many.
  */
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,8 +47,9 @@ struct h2d_lab_options {
 	size_t size; /**< sizeof(struct h2d_lab_options) */
 	h2d_log_fn log;
 	void *log_user;
-	const atomic_int
-		*cancel; /**< set to not 0 (for example by a signal) to stop; or NULL */
+	/** Returns not 0 to stop; called often, from the calling thread; or NULL. */
+	int (*cancelled)(void *user);
+	void *cancel_user;
 
 	/** Package files or names (NAME or NAME=VERSION); each kernel image among them is one
 	 *  kernel, the others are parts of it. */
@@ -110,7 +110,9 @@ enum h2d_lab_verdict h2d_lab_result_verdict(const struct h2d_lab_result *result)
 
 /** Writes the members of the "h2d.lab" document behind the envelope into the open object. */
 void h2d_lab_result_write(struct h2d_json *json, const struct h2d_lab_result *result);
-/** The same for people, one block per kernel. */
+/** Why kernels are not verified or inconclusive, one line each. */
+void h2d_lab_result_reasons(FILE *out, const struct h2d_lab_result *result);
+/** The document's content for people, one block per kernel. */
 void h2d_lab_result_print(FILE *out, const struct h2d_lab_result *result);
 
 #endif

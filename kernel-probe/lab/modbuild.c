@@ -177,7 +177,7 @@ static int make(struct lab *lab, const struct lab_root *root, const char *source
 						     "MAKELEVEL=", "KBUILD_OUTPUT=", NULL},
 		.timeout_ms = BUILD_TIMEOUT_MS,
 		.keep_bytes = BUILD_LOG_TAIL_BYTES,
-		.cancel = lab->options.cancel,
+		.cancel = &lab->cancel,
 	};
 	struct lab_outcome outcome = {0};
 	int err = 0;

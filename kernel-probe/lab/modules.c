@@ -24,7 +24,7 @@ static int run(struct lab *lab, const char *tool, const char *const *arguments, 
 		.environment = (const char *const[]){"LC_ALL=C", "MODPROBE_OPTIONS=", NULL},
 		.timeout_ms = KMOD_TIMEOUT_MS,
 		.keep_bytes = KMOD_KEEP_BYTES,
-		.cancel = lab->options.cancel,
+		.cancel = &lab->cancel,
 	};
 	struct lab_outcome outcome;
 	int err;

@@ -9,11 +9,11 @@
  * (pacman). Files are hostile. Safe from several threads on different objects. Since 0.1.
  */
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cancel.h"
 #include "core/log.h"
 
 enum h2d_lab_package_format {
@@ -59,12 +59,12 @@ struct lab_unpack_limits {
  * bits and file attributes are dropped. Absolute symbolic links are left out, since on another
  * root they mean nothing.
  * @param limits  or NULL for 16 GiB and one million entries
- * @param cancel  not zero: stop with H2D_E_CANCELLED; may be NULL
+ * @param cancel  may be NULL
  * @return 0; H2D_E_FORMAT (damaged or dangerous), H2D_E_IO (also: no space), H2D_E_CANCELLED
  */
 int lab_package_unpack(const struct h2d_log *log, const struct lab_package *package,
 		       const char *directory, const struct lab_unpack_limits *limits,
-		       const atomic_int *cancel);
+		       const struct lab_cancel *cancel);
 
 /* ---- rpm.c ---- */
 

@@ -148,7 +148,7 @@ int lab_guest_boot(struct lab *lab, const struct lab_guest *guest,
 		.timeout_ms = guest->timeout_ms,
 		.flood_bytes = CONSOLE_FLOOD_BYTES,
 		.keep_bytes = CONSOLE_KEEP_BYTES,
-		.cancel = lab->options.cancel,
+		.cancel = &lab->cancel,
 	};
 	struct lab_outcome qemu = {0};
 	char program[256];

@@ -313,6 +313,20 @@ static void print_lines(FILE *out, const char *indent, const char *lines)
 	}
 }
 
+void h2d_lab_result_reasons(FILE *out, const struct h2d_lab_result *result)
+{
+	for (size_t i = 0; i < result->count; i++) {
+		const struct lab_kernel_result *r = &result->kernels[i];
+
+		if (r->verdict != H2D_LAB_NOT_VERIFIED && r->verdict != H2D_LAB_INCONCLUSIVE)
+			continue;
+		fprintf(out, "h2d: %s: %s: %.*s\n", r->release ? r->release : r->kernel.request,
+			h2d_lab_verdict_name(r->verdict),
+			r->reasons ? (int)strcspn(r->reasons, "\n") : 0,
+			r->reasons ? r->reasons : "");
+	}
+}
+
 static void print_tail(FILE *out, const char *text, size_t lines)
 {
 	const char *p = text + strlen(text);

@@ -107,11 +107,10 @@ int lab_root_unpack(struct lab *lab, const struct lab_kernel *kernel, const char
 	if (err)
 		return h2d_fail_errno(&lab->log, -err, "%s", directory);
 	h2d_log_line(&lab->log, H2D_LOG_INFO, "unpacking %s", kernel->image.path);
-	err = lab_package_unpack(&lab->log, &kernel->image, directory, NULL,
-				 lab->options.cancel);
+	err = lab_package_unpack(&lab->log, &kernel->image, directory, NULL, &lab->cancel);
 	for (size_t i = 0; !err && i < kernel->module_count; i++)
 		err = lab_package_unpack(&lab->log, &kernel->modules[i], directory, NULL,
-					 lab->options.cancel);
+					 &lab->cancel);
 	if (!err)
 		err = join_lib(lab, directory);
 	if (!err)
@@ -200,7 +199,7 @@ int lab_root_headers(struct lab *lab, const struct lab_kernel *kernel, struct la
 	h2d_log_line(&lab->log, H2D_LOG_INFO, "unpacking the headers of %s", root->release);
 	for (size_t i = 0; !err && i < kernel->header_count; i++)
 		err = lab_package_unpack(&lab->log, &kernel->headers[i], root->directory, NULL,
-					 lab->options.cancel);
+					 &lab->cancel);
 	if (!err)
 		err = find_build(lab, root);
 	if (!err && root->build)

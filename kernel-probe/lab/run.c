@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The laboratory's entry: options, the temporary directory, one kernel after the other. */
+/* The laboratory's entry: options, places, one kernel after the other. */
 #include "assets.h"
 #include "core/opts.h"
 #include "guestrun.h"
+#include "tmpdir.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define DEFAULT_SIZE_BYTES (32u << 20)
 #define SIZE_MAX_BYTES	   (4ull << 30)
@@ -21,6 +20,7 @@ static int check_options(struct lab *lab, const struct h2d_lab_options *options)
 
 	if (h2d_opts_read(o, sizeof(*o), options) != 0)
 		return H2D_E_INVALID;
+	lab->cancel = (struct lab_cancel){.asked = o->cancelled, .user = o->cancel_user};
 	lab->log = (struct h2d_log){.fn = o->log, .user = o->log_user};
 	given = !!o->image + !!o->modules_dir + !!o->headers_dir;
 	if (!o->size_bytes)
@@ -42,27 +42,6 @@ static int check_options(struct lab *lab, const struct h2d_lab_options *options)
 	else if (o->timeout_ms > TIMEOUT_MS_MAX)
 		rule = "the timeout can be at most 10000 ms";
 	return rule ? h2d_fail(&lab->log, H2D_E_INVALID, "%s", rule) : 0;
-}
-
-static int make_tmp(struct lab *lab)
-{
-	const char *base = getenv("TMPDIR");
-	char *name;
-
-	if (!base || base[0] != '/')
-		base = "/tmp";
-	name = lab_format("%s/h2d-lab-XXXXXX", base);
-	if (!name)
-		return h2d_fail(&lab->log, H2D_E_NOMEM, "out of memory");
-	if (!mkdtemp(name)) {
-		int err = h2d_fail_errno(&lab->log, errno, "temporary directory in %s", base);
-
-		free(name);
-		return err;
-	}
-	lab->tmp = realpath(name, NULL);
-	free(name);
-	return lab->tmp ? 0 : h2d_fail(&lab->log, H2D_E_NOMEM, "out of memory");
 }
 
 static int find_places(struct lab *lab)
@@ -125,16 +104,12 @@ int h2d_lab_run(const struct h2d_lab_options *options, struct h2d_lab_result **o
 	if (!err)
 		err = find_places(&lab);
 	if (!err)
-		err = make_tmp(&lab);
+		err = lab_tmp_make(&lab);
 	if (!err)
 		err = make_result(&lab, &result);
 	for (size_t i = 0; !err && i < result->count; i++)
 		err = lab_kernel_run(&lab, i, &result->kernels[i]);
-	if (lab.tmp && lab.options.keep)
-		h2d_log_line(&lab.log, H2D_LOG_INFO, "kept: %s", lab.tmp);
-	else if (lab.tmp && lab_remove_tree(lab.tmp) != 0)
-		h2d_log_line(&lab.log, H2D_LOG_WARNING, "%s could not be removed", lab.tmp);
-	free(lab.tmp);
+	lab_tmp_leave(&lab);
 	free(lab.assets);
 	free(lab.cache);
 	free(lab.kernel_dir);

@@ -154,7 +154,7 @@ static void check_limits(struct watch *w, const struct lab_command *command,
 
 	if (w->killed || w->exited)
 		return;
-	if (command->cancel && atomic_load(command->cancel))
+	if (lab_cancel_asked(command->cancel))
 		outcome->cancelled = true;
 	else if ((lab_now_ns() - w->start_ns) / 1000000u >= command->timeout_ms)
 		outcome->timed_out = true;

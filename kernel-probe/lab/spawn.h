@@ -8,10 +8,11 @@
  * 0.1.
  */
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "cancel.h"
 
 /* Output kept of a program: the first and the last bytes, the middle is counted and dropped. */
 struct lab_text {
@@ -23,13 +24,13 @@ struct lab_text {
 };
 
 struct lab_command {
-	const char *const *argv;	/* argv[0] an absolute path; NULL-terminated */
-	const char *const *environment; /* NAME=VALUE added to ours, or NULL */
-	const char *cwd;		/* or NULL */
-	uint64_t timeout_ms;		/* must not be 0 */
-	uint64_t flood_bytes;		/* killed when it prints more; 0 = no limit */
-	size_t keep_bytes;		/* kept of the head and of the tail, per stream */
-	const atomic_int *cancel;	/* not 0 = stop; may be NULL */
+	const char *const *argv;	 /* argv[0] an absolute path; NULL-terminated */
+	const char *const *environment;	 /* NAME=VALUE added to ours, or NULL */
+	const char *cwd;		 /* or NULL */
+	uint64_t timeout_ms;		 /* must not be 0 */
+	uint64_t flood_bytes;		 /* killed when it prints more; 0 = no limit */
+	size_t keep_bytes;		 /* kept of the head and of the tail, per stream */
+	const struct lab_cancel *cancel; /* may be NULL */
 };
 
 struct lab_outcome {

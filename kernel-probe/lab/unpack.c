@@ -19,7 +19,7 @@ struct unpack {
 	const char *directory; /* resolved */
 	struct archive *in, *out;
 	uint64_t bytes_left, entries_left;
-	const atomic_int *cancel;
+	const struct lab_cancel *cancel;
 };
 
 static int refuse(const struct unpack *u, const char *name, const char *rule)
@@ -161,7 +161,7 @@ static int copy_data(struct unpack *u, const char *name)
 	int rc;
 
 	while ((rc = archive_read_data_block(u->in, &block, &size, &offset)) == ARCHIVE_OK) {
-		if (u->cancel && atomic_load(u->cancel))
+		if (lab_cancel_asked(u->cancel))
 			return h2d_fail(u->log, H2D_E_CANCELLED, "cancelled");
 		if (size > u->bytes_left)
 			return refuse(u, name, "the package unpacks to more than is allowed");
@@ -181,7 +181,7 @@ static int unpack_all(struct unpack *u)
 	       rc == ARCHIVE_WARN) {
 		const char *name;
 
-		if (u->cancel && atomic_load(u->cancel))
+		if (lab_cancel_asked(u->cancel))
 			return h2d_fail(u->log, H2D_E_CANCELLED, "cancelled");
 		if (u->entries_left-- == 0)
 			return refuse(u, "(all)",
@@ -208,7 +208,7 @@ static int unpack_all(struct unpack *u)
 
 int lab_package_unpack(const struct h2d_log *log, const struct lab_package *package,
 		       const char *directory, const struct lab_unpack_limits *limits,
-		       const atomic_int *cancel)
+		       const struct lab_cancel *cancel)
 {
 	struct unpack u = {
 		.log = log,

@@ -227,13 +227,19 @@ static void escapes(void)
 	refuse("device node", device);
 }
 
+static int always(void *user)
+{
+	(void)user;
+	return 1;
+}
+
 static void limits(void)
 {
 	const struct lab_unpack_limits few_bytes = {.bytes = 8, .entries = 100};
 	const struct lab_unpack_limits few_entries = {.bytes = 1 << 20, .entries = 3};
 	const char *root = in_scratch("limit-root");
 	struct lab_package package;
-	atomic_int cancel = 1;
+	const struct lab_cancel cancel = {.asked = always};
 
 	REQUIRE(make_deb(in_scratch("limit.deb"), control, good) == 0);
 	REQUIRE(mkdir(root, 0700) == 0);

@@ -110,9 +110,14 @@ static int apply_options(const struct cell *cell, struct h2d_hmm_copy_source *re
 			request->policy = H2D_HMM_POLICY_NO_RETRY;
 		else
 			return complain("policy", cell->policy);
-		/* A shortened timeout would break refresh: it covers the whole range there. */
+		/*
+		 * The timeout of refresh covers the whole range, so a shortened one would break
+		 * it, and in a slow guest the kernel's own does.
+		 */
 		if (request->policy == H2D_HMM_POLICY_STALE)
 			request->timeout_ms = cell->timeout_ms;
+		else if (request->policy == H2D_HMM_POLICY_REFRESH)
+			request->timeout_ms = H2D_HMM_TIMEOUT_MS_MAX;
 	}
 	if (strcmp(cell->permission, "access") == 0)
 		request->permission = H2D_HMM_PERMISSION_ACCESS;

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commands.h"
+
+const struct h2d_command h2d_command_probe = {
+	.name = "probe",
+	.summary = "find out whether a kernel's amdgpu driver stalls copies",
+	.arguments = "lab …",
+	.description =
+		(const char *const[]){
+			"Looks at kernels from several sides. Each sub-command has its own "
+			"help.",
+			NULL,
+		},
+	.commands = (const struct h2d_command *const[]){&h2d_command_probe_lab, NULL},
+};
