@@ -25,8 +25,9 @@ struct h2d_tensor {
 	uint64_t offset_bytes, size_bytes;
 	uint32_t name_bytes, rank;
 	uint32_t file;
-	uint32_t flags; /**< H2D_TENSOR_* */
-	uint64_t ordinal;
+	uint32_t flags;	       /**< H2D_TENSOR_* */
+	uint32_t ordinal;      /**< in its file's own listing */
+	uint32_t name_hash;    /**< h2d_order_hash() of the name, 0: not known yet */
 	uint64_t entry_offset; /**< of its header entry in the file, for messages; 0: unknown */
 };
 
@@ -56,8 +57,10 @@ struct h2d_catalogue {
 	uint64_t ignored_count;
 	uint64_t size_bytes; /**< sum of the tensors' sizes, set by h2d_order_finish() */
 	const char *format;
-	/** Open-addressed hash of names, set by h2d_order_finish(): upper half of XXH3 of the
-	 *  name, lower half index + 1; 0 is free. NULL while there is no tensor. */
+	uint64_t sorted_count; /**< so many tensors, from the first, are in file order */
+	uint64_t hash_seed;    /**< so that a file cannot choose names whose hashes collide */
+	/** Open-addressed table of names, set by h2d_order_index_names(): upper half the hash
+	 * of the name, lower half index + 1; 0 is free. NULL while there is no tensor. */
 	uint64_t *name_table;
 	uint64_t name_mask; /**< slots - 1 */
 };

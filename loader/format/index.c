@@ -227,6 +227,8 @@ static void keep_listed(struct h2d_set *set, const struct h2d_index *index, cons
 	}
 	cat->ignored_count += cat->tensor_count - kept;
 	cat->tensor_count = kept;
+	if (cat->sorted_count > kept)
+		cat->sorted_count = kept;
 }
 
 int h2d_index_open(struct h2d_set *set, struct h2d_index *index)

@@ -7,12 +7,13 @@
 #include <xxhash.h>
 
 #include "core/checked.h"
+#include "core/clock.h"
 #include "core/mem.h"
 
 /* Radix sort: digits of 11 bits, so that the counters of a pass stay in the L1 cache. */
 enum { DIGIT_BITS = 11, DIGIT_VALUES = 1 << DIGIT_BITS, DIGITS = (64 + 10) / 11 };
 
-/* How many names ahead of the one being hashed are asked for. */
+/* How far ahead memory is asked for, in elements. */
 enum { PREFETCH = 16, SCOUT = 8 };
 
 struct key {
@@ -30,6 +31,13 @@ static int no_memory(const struct h2d_catalogue *cat, const struct h2d_log *log,
 {
 	return h2d_fail(log, H2D_E_NOMEM, "%s: out of memory for %s",
 			path_of(cat, &cat->tensors[cat->tensor_count - 1]), what);
+}
+
+uint32_t h2d_order_hash(struct h2d_catalogue *cat, const char *name, size_t bytes)
+{
+	if (!cat->hash_seed)
+		cat->hash_seed = (h2d_now_ns() ^ (uintptr_t)cat) | 1;
+	return (uint32_t)XXH3_64bits_withSeed(name, bytes, cat->hash_seed);
 }
 
 static bool sorted(const struct h2d_tensor *t, uint64_t n)
@@ -97,7 +105,14 @@ static void permute(struct h2d_tensor *t, struct key *key, uint64_t n)
 	}
 }
 
-int h2d_order_sort(struct h2d_catalogue *cat, uint64_t first, const struct h2d_log *log)
+static void note_sorted(struct h2d_catalogue *cat, uint64_t first)
+{
+	if (cat->sorted_count == first)
+		cat->sorted_count = cat->tensor_count;
+}
+
+int h2d_order_sort(struct h2d_catalogue *cat, uint64_t first, bool in_order,
+		   const struct h2d_log *log)
 {
 	uint64_t n = cat->tensor_count - first;
 	struct h2d_tensor *t = cat->tensors + first;
@@ -105,8 +120,10 @@ int h2d_order_sort(struct h2d_catalogue *cat, uint64_t first, const struct h2d_l
 	struct key *keys;
 	size_t bytes;
 
-	if (n < 2 || sorted(t, n))
+	if (n < 2 || in_order || sorted(t, n)) {
+		note_sorted(cat, first);
 		return 0;
+	}
 	if (!h2d_mul_size(n, 2 * sizeof(*keys), &bytes))
 		return no_memory(cat, log, "sorting tensors");
 	keys = h2d_mem->malloc(bytes);
@@ -122,6 +139,7 @@ int h2d_order_sort(struct h2d_catalogue *cat, uint64_t first, const struct h2d_l
 	permute(t, radix_sort(keys, keys + n, n, counts), n);
 	free(keys);
 	free(counts);
+	note_sorted(cat, first);
 	return 0;
 }
 
@@ -180,36 +198,37 @@ int h2d_order_index_names(struct h2d_catalogue *cat, uint64_t first, const struc
 	cat->name_table = table;
 	cat->name_mask = mask;
 	for (uint64_t i = first; i < cat->tensor_count; i++) {
-		const struct h2d_tensor *t = &cat->tensors[i];
+		struct h2d_tensor *t = &cat->tensors[i];
 		uint64_t ahead = i + PREFETCH < cat->tensor_count ? i + PREFETCH : i;
-		uint64_t hash = XXH3_64bits(t->name, t->name_bytes);
-		uint64_t tag = hash >> 32, slot = hash & mask;
+		uint64_t slot;
 
-		__builtin_prefetch(cat->tensors[ahead].name);
-		for (; table[slot]; slot = (slot + 1) & mask) {
+		__builtin_prefetch(&table[cat->tensors[ahead].name_hash & mask], 1);
+		if (!t->name_hash)
+			t->name_hash = h2d_order_hash(cat, t->name, t->name_bytes);
+		for (slot = t->name_hash & mask; table[slot]; slot = (slot + 1) & mask) {
 			uint64_t other = (table[slot] & UINT32_MAX) - 1;
 
-			if (table[slot] >> 32 == tag &&
+			if (table[slot] >> 32 == t->name_hash &&
 			    same_name(&cat->tensors[other], t->name, t->name_bytes))
 				return duplicate(cat, other, i, log);
 		}
-		table[slot] = tag << 32 | (i + 1);
+		table[slot] = (uint64_t)t->name_hash << 32 | (i + 1);
 	}
 	return 0;
 }
 
 uint64_t h2d_order_find(const struct h2d_catalogue *cat, const char *name, size_t bytes)
 {
-	uint64_t hash, slot;
+	uint32_t hash;
 
 	if (!cat->name_table)
 		return UINT64_MAX;
-	hash = XXH3_64bits(name, bytes);
-	for (slot = hash & cat->name_mask; cat->name_table[slot];
+	hash = (uint32_t)XXH3_64bits_withSeed(name, bytes, cat->hash_seed);
+	for (uint64_t slot = hash & cat->name_mask; cat->name_table[slot];
 	     slot = (slot + 1) & cat->name_mask) {
 		uint64_t i = (cat->name_table[slot] & UINT32_MAX) - 1;
 
-		if (cat->name_table[slot] >> 32 == hash >> 32 &&
+		if (cat->name_table[slot] >> 32 == hash &&
 		    same_name(&cat->tensors[i], name, bytes))
 			return i;
 	}
@@ -232,80 +251,80 @@ static int overlap(const struct h2d_catalogue *cat, const struct h2d_tensor *a,
 			(unsigned long long)(a->offset_bytes + a->size_bytes));
 }
 
-static int check_bounds(struct h2d_catalogue *cat, const struct h2d_log *log)
+static int out_of_bounds(const struct h2d_catalogue *cat, const struct h2d_tensor *t,
+			 const struct h2d_log *log)
 {
-	uint64_t end;
+	struct h2d_shown shown;
+
+	return h2d_fail(log, H2D_E_FORMAT,
+			"%s: tensor \"%s\": %llu bytes at offset %llu pass the end of the file "
+			"(%llu)",
+			path_of(cat, t), h2d_show_name(&shown, t->name, t->name_bytes),
+			(unsigned long long)t->size_bytes, (unsigned long long)t->offset_bytes,
+			(unsigned long long)cat->files[t->file].id.size_bytes);
+}
+
+/* Each extent must lie in its file. In file order it must also begin behind the furthest end so
+ * far, except that extents which are shared on purpose may overlap each other. */
+static int check_extents(struct h2d_catalogue *cat, const struct h2d_log *log)
+{
+	uint64_t own_end = 0, shared_end = 0, size = 0, end;
+	const struct h2d_tensor *own = NULL, *shared = NULL;
 
 	cat->size_bytes = 0;
 	for (uint64_t i = 0; i < cat->tensor_count; i++) {
 		const struct h2d_tensor *t = &cat->tensors[i];
-		uint64_t size = cat->files[t->file].id.size_bytes;
-		struct h2d_shown shown;
+		bool is_shared = t->flags & H2D_TENSOR_SHARED;
 
+		if (!i || t->file != t[-1].file) {
+			own_end = shared_end = 0;
+			size = cat->files[t->file].id.size_bytes;
+		}
 		if (!h2d_add_u64(t->offset_bytes, t->size_bytes, &end) || end > size)
-			return h2d_fail(
-				log, H2D_E_FORMAT,
-				"%s: tensor \"%s\": %llu bytes at offset %llu pass the "
-				"end of the file (%llu)",
-				path_of(cat, t), h2d_show_name(&shown, t->name, t->name_bytes),
-				(unsigned long long)t->size_bytes,
-				(unsigned long long)t->offset_bytes, (unsigned long long)size);
+			return out_of_bounds(cat, t, log);
 		if (!h2d_add_u64(cat->size_bytes, t->size_bytes, &cat->size_bytes))
 			return h2d_fail(log, H2D_E_FORMAT,
 					"%s: sizes of all tensors together pass 2^64",
 					path_of(cat, t));
+		if (!t->size_bytes)
+			continue;
+		if (t->offset_bytes < own_end)
+			return overlap(cat, own, t, log);
+		if (!is_shared && t->offset_bytes < shared_end)
+			return overlap(cat, shared, t, log);
+		if (!is_shared) {
+			own = t;
+			own_end = end;
+		} else if (end > shared_end) {
+			shared = t;
+			shared_end = end;
+		}
 	}
 	return 0;
 }
 
-/* In file order each extent must begin behind the furthest end so far, except that extents
- * which are shared on purpose may overlap each other. */
-static int check_disjoint(const struct h2d_catalogue *cat, const struct h2d_log *log)
+/* Sort file by file, by telling the sort that the catalogue ends with each. */
+static int sort_files(struct h2d_catalogue *cat, const struct h2d_log *log)
 {
-	const struct h2d_tensor *own = NULL, *shared = NULL;
+	uint64_t total = cat->tensor_count;
+	int rc = 0;
 
-	for (uint64_t i = 0; i < cat->tensor_count; i++) {
-		const struct h2d_tensor *t = &cat->tensors[i];
-		bool is_shared = t->flags & H2D_TENSOR_SHARED;
-
-		if (i && t->file != t[-1].file)
-			own = shared = NULL;
-		if (!t->size_bytes)
-			continue;
-		if (own && t->offset_bytes < own->offset_bytes + own->size_bytes)
-			return overlap(cat, own, t, log);
-		if (!is_shared && shared &&
-		    t->offset_bytes < shared->offset_bytes + shared->size_bytes)
-			return overlap(cat, shared, t, log);
-		if (!is_shared)
-			own = t;
-		else if (!shared || t->offset_bytes + t->size_bytes >
-					    shared->offset_bytes + shared->size_bytes)
-			shared = t;
+	for (uint64_t first = cat->sorted_count, end; !rc && first < total; first = end) {
+		for (end = first + 1; end < total; end++)
+			if (cat->tensors[end].file != cat->tensors[first].file)
+				break;
+		cat->tensor_count = end;
+		rc = h2d_order_sort(cat, first, false, log);
+		cat->tensor_count = total;
 	}
-	return 0;
+	return rc;
 }
 
 int h2d_order_finish(struct h2d_catalogue *cat, const struct h2d_log *log)
 {
-	uint64_t total = cat->tensor_count;
-	int rc;
+	int rc = sort_files(cat, log);
 
-	/* File by file, by telling the sort that the catalogue ends with this file. */
-	for (uint64_t first = 0; first < total;) {
-		uint64_t end = first + 1;
-
-		while (end < total && cat->tensors[end].file == cat->tensors[first].file)
-			end++;
-		cat->tensor_count = end;
-		rc = h2d_order_sort(cat, first, log);
-		cat->tensor_count = total;
-		if (rc)
-			return rc;
-		first = end;
-	}
-	rc = check_bounds(cat, log);
 	if (!rc)
-		rc = check_disjoint(cat, log);
+		rc = check_extents(cat, log);
 	return rc ? rc : h2d_order_index_names(cat, 0, log);
 }

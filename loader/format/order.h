@@ -9,13 +9,18 @@
 
 #include "format/format.h"
 
+/** Hash of a name, for h2d_tensor.name_hash: computed by a parser while it has the name at
+ * hand, it saves fetching all names again. */
+uint32_t h2d_order_hash(struct h2d_catalogue *cat, const char *name, size_t bytes);
+
 /**
  * Sort tensors [first, tensor_count) by offset, keeping listing order among equals. They must
- * all lie in one file and have been added in listing order. Linear: nothing is moved when they
- * are sorted already.
+ * all lie in one file and have been added in listing order. Takes linear time.
+ * @param in_order  the caller has seen that they are sorted already
  * @return 0 or H2D_E_NOMEM
  */
-int h2d_order_sort(struct h2d_catalogue *cat, uint64_t first, const struct h2d_log *log);
+int h2d_order_sort(struct h2d_catalogue *cat, uint64_t first, bool in_order,
+		   const struct h2d_log *log);
 
 /**
  * Prove the names of tensors [first, tensor_count) unique and leave the table of them in the

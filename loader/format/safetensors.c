@@ -8,7 +8,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "core/checked.h"
 #include "core/mem.h"
@@ -44,6 +43,8 @@ struct reader {
 	const struct dtype *last_dtype;
 	uint64_t *dims; /* of the entry at hand */
 	size_t rank, dims_cap;
+	uint64_t last_begin; /* of the tensor before */
+	bool disordered;     /* begins do not ascend */
 	bool metadata_seen;
 };
 
@@ -258,6 +259,9 @@ static int finish_entry(struct reader *r, struct entry *e, unsigned char *at)
 	t->offset_bytes = r->data_offset + e->begin;
 	t->size_bytes = bytes;
 	t->file = r->parse->file_index;
+	t->name_hash = h2d_order_hash(r->cat, t->name, t->name_bytes);
+	r->disordered |= e->begin < r->last_begin;
+	r->last_begin = e->begin;
 	t->entry_offset = s->base_offset + (uint64_t)(at - s->base);
 	return 0;
 }
@@ -302,7 +306,7 @@ static int unify_metadata(struct reader *r, uint64_t first)
 		return no_memory(r);
 	for (uint64_t i = first; i < first + n; i++) {
 		struct h2d_metadata m = cat->metadata[i];
-		uint64_t slot = XXH3_64bits(m.key, m.key_bytes) & (slots - 1);
+		uint64_t slot = h2d_order_hash(cat, m.key, m.key_bytes) & (slots - 1);
 
 		for (; table[slot]; slot = (slot + 1) & (slots - 1)) {
 			const struct h2d_metadata *o = &cat->metadata[table[slot] - 1];
@@ -386,7 +390,7 @@ static int read_header(struct reader *r)
 			rc = read_entry(r, &key, at);
 			if (!rc)
 				r->cat->tensors[r->cat->tensor_count - 1].ordinal =
-					r->cat->tensor_count - 1 - first;
+					(uint32_t)(r->cat->tensor_count - 1 - first);
 		}
 		if (!rc)
 			rc = h2d_scan_next(s, '}', &more);
@@ -519,7 +523,7 @@ int h2d_safetensors_parse(struct h2d_parse *p)
 	rc = read_header(&r);
 	free(r.dims);
 	if (!rc)
-		rc = h2d_order_sort(p->cat, first, p->log);
+		rc = h2d_order_sort(p->cat, first, !r.disordered, p->log);
 	if (!rc)
 		rc = check_coverage(&r, first);
 	if (!rc)
