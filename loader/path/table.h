@@ -13,4 +13,7 @@ const struct h2d_path *h2d_path_find(const char *name);
 bool h2d_path_supported(const struct h2d_path *p, unsigned device_caps, bool has_fd,
 			const char **why);
 
+extern const struct h2d_path h2d_path_auto, h2d_path_pinned, h2d_path_direct, h2d_path_mmap,
+	h2d_path_mmap_rw, h2d_path_clone, h2d_path_eager, h2d_path_pread, h2d_path_view;
+
 #endif
