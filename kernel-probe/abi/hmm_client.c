@@ -110,6 +110,20 @@ int h2d_hmm_copy_source(const struct h2d_hmm *hmm, const struct h2d_log *log,
 	}
 }
 
+uint64_t h2d_hmm_windows(const struct h2d_hmm_copy_source *request,
+			 const struct h2d_hmm_attempt *log, uint32_t timeout_ms)
+{
+	const uint64_t shortest_ns = timeout_ms * UINT64_C(1000000) / 2;
+	uint64_t windows = 0;
+
+	if (request->valid & H2D_HMM_VALID_WINDOWS)
+		return request->windows;
+	for (uint32_t i = 0; log && i < request->attempt_log_count; i++)
+		windows += (log[i].return_code == -EAGAIN || log[i].return_code == -EBUSY) &&
+			   log[i].elapsed_ns >= shortest_ns && log[i].spans_new <= 1;
+	return windows;
+}
+
 const char *h2d_hmm_driver_state_string(uint32_t state)
 {
 	switch (state) {

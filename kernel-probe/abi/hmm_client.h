@@ -57,6 +57,19 @@ void h2d_hmm_request_shipped(struct h2d_hmm_copy_source *request);
 int h2d_hmm_copy_source(const struct h2d_hmm *hmm, const struct h2d_log *log,
 			struct h2d_hmm_copy_source *request);
 
+/**
+ * Windows of a finished request: those the kernel counted, or, where it could not look inside
+ * the driver, the logged restarts that took about `timeout_ms` and reached at most one new
+ * span. "About" is half: between restarts with and without a window lie two orders of
+ * magnitude, and a busy host makes a guest's ticks uneven by some milliseconds. Entries beyond
+ * the log's capacity are not seen: give it one per expected restart, and some.
+ *
+ * @param log  what request->attempt_log points to; NULL without one
+ * @since 0.1
+ */
+uint64_t h2d_hmm_windows(const struct h2d_hmm_copy_source *request,
+			 const struct h2d_hmm_attempt *log, uint32_t timeout_ms);
+
 /** One word for a value of enum h2d_hmm_driver_state, never NULL. @since 0.1 */
 const char *h2d_hmm_driver_state_string(uint32_t state);
 

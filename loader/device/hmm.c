@@ -346,22 +346,6 @@ static void hmm_host_free(struct h2d_device *dev, void *p, uint64_t bytes)
 
 /* ---- copies ---- */
 
-/*
- * Windows inside the shipped driver cannot be counted from outside. An attempt that was
- * restarted after a whole timeout spent it in the retry loop: one window, since the driver
- * gives up after the first.
- */
-static uint64_t windows_by_duration(const struct h2d_hmm_copy_source *req,
-				    const struct h2d_hmm_attempt *log, uint32_t timeout_ms)
-{
-	uint64_t windows = 0;
-
-	for (uint32_t i = 0; i < req->attempt_log_count; i++)
-		windows += (log[i].return_code == -EAGAIN || log[i].return_code == -EBUSY) &&
-			   log[i].elapsed_ns >= timeout_ms * UINT64_C(1000000);
-	return windows;
-}
-
 static void add_counts(struct hmm *h, const struct h2d_hmm_copy_source *req,
 		       const struct h2d_hmm_attempt *log, bool first)
 {
@@ -371,7 +355,7 @@ static void add_counts(struct hmm *h, const struct h2d_hmm_copy_source *req,
 	pthread_mutex_lock(&h->lock);
 	c->requests += first;
 	c->restarts += req->restarts;
-	c->windows += counted ? req->windows : windows_by_duration(req, log, c->timeout_ms);
+	c->windows += h2d_hmm_windows(req, log, c->timeout_ms);
 	c->windows_counted = counted;
 	c->notifier_callbacks += req->callbacks;
 	c->foreign_callbacks += req->callbacks_foreign;

@@ -76,22 +76,6 @@ static void take(const void *address, size_t bytes, enum h2d_hmm_policy policy,
 		guest_die("copy source");
 }
 
-/*
- * Windows where the driver hides its calls: restarts that took its timeout, give or take what
- * a busy host takes from the guest's ticks, without progress.
- */
-static uint64_t long_restarts(const struct h2d_hmm_copy_source *request)
-{
-	const uint64_t timeout_ns = hmm.facts.default_timeout_ms * 1000000ULL;
-	uint64_t count = 0;
-
-	for (uint32_t i = 0; i < request->attempt_log_count; i++)
-		if (attempts[i].return_code && attempts[i].elapsed_ns >= timeout_ns / 2 &&
-		    attempts[i].spans_new <= 1)
-			count++;
-	return count;
-}
-
 /* Restarts of a driver that refreshes: its timeout is for the whole range, a busy host may use
  * it up. */
 static uint64_t slow_restarts(const struct h2d_hmm_copy_source *request)
@@ -120,7 +104,7 @@ static void check_policy(const char *label, enum h2d_hmm_policy policy, uint64_t
 			 const struct h2d_hmm_copy_source *r)
 {
 	const bool emulated = options.driver == H2D_HMM_DRIVER_EMULATED;
-	const uint64_t windows = emulated ? r->windows : long_restarts(r);
+	const uint64_t windows = h2d_hmm_windows(r, attempts, hmm.facts.default_timeout_ms);
 	const uint64_t expected_windows = policy == H2D_HMM_POLICY_STALE ? spans : 0;
 	const uint64_t expected_restarts =
 		policy == H2D_HMM_POLICY_REFRESH ? slow_restarts(r) : spans;
@@ -189,8 +173,7 @@ static void run_cell(const char *where, int fd, const struct cell *cell,
 	take(map, options.bytes, policy, cell->permission, &request);
 	anonymous = guest_anonymous_bytes(map, options.bytes) - before;
 	print_counters(label, &request,
-		       options.driver == H2D_HMM_DRIVER_EMULATED ? request.windows
-								 : long_restarts(&request),
+		       h2d_hmm_windows(&request, attempts, hmm.facts.default_timeout_ms),
 		       anonymous);
 	check_cell(label, cell, policy, spans, anonymous, &request);
 	munmap(map, options.bytes);
