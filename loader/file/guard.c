@@ -87,11 +87,17 @@ static struct h2d_map *find_map(uintptr_t addr, uintptr_t *end)
 	return NULL;
 }
 
+#ifdef SYS_mmap2
+#define RAW_MMAP SYS_mmap2 /* 32 bits: counts the offset in pages, and ours is 0 */
+#else
+#define RAW_MMAP SYS_mmap
+#endif
+
+/* The bare call: an interposed mmap() need not be async-signal-safe. */
 static bool cover(uintptr_t begin, uintptr_t end, int prot)
 {
-	return mmap((void *)begin, end - begin, prot,
-		    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-		    0) != MAP_FAILED;
+	return syscall(RAW_MMAP, begin, end - begin, prot,
+		       MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L) != -1;
 }
 
 static bool repair(const siginfo_t *info)

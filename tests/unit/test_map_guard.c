@@ -382,7 +382,9 @@ static void nodefer_and_plain_handlers(void)
 	guard = g;
 	CHECK(touch(bad));
 	CHECK_EQ(own_calls, 1);
+#ifndef __SANITIZE_THREAD__ /* which blocks every signal around handlers */
 	CHECK(!sigismember(&mask_seen, SIGBUS));
+#endif
 	h2d_guard_remove(guard);
 	CHECK(same_as(&own));
 	munmap((void *)bad, page);
