@@ -186,6 +186,30 @@ static inline const struct h2d_metadata *metadata_named(const struct outcome *o,
 		outcome_free(&test_o);                                                         \
 	} while (0)
 
+/* Open `b` as a checkpoint, with what is proven about every format: rc and messages only. */
+static inline void open_whole(const struct bytes *b, struct outcome *o)
+{
+	struct h2d_open_opts opts = H2D_OPTS(opts);
+	struct h2d_checkpoint *ckpt = NULL;
+
+	memset(o, 0, sizeof(*o));
+	opts.log = outcome_log;
+	opts.log_user = o;
+	o->rc = h2d_checkpoint_open_memory(b->data, b->n, &opts, &ckpt);
+	h2d_checkpoint_close(ckpt);
+}
+
+#define CHECK_OPEN(b, status, part)                                                            \
+	do {                                                                                   \
+		struct outcome test_o;                                                         \
+		open_whole(b, &test_o);                                                        \
+		CHECK_EQ(test_o.rc, status);                                                   \
+		CHECK_EQ(test_o.error_count, test_o.rc ? 1 : 0);                               \
+		CHECK(strstr(test_o.error, part) != NULL);                                     \
+		if (!strstr(test_o.error, part))                                               \
+			fprintf(stderr, "  message: %s\n", test_o.error);                      \
+	} while (0)
+
 /* ---- faults */
 
 static unsigned mem_calls, mem_fail_at;

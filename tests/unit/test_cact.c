@@ -470,6 +470,7 @@ static void faults(void)
 	maker_init(&m, 2, 1, 1, false);
 	model(&m, heads, 1);
 	make_file(&m, &b);
+	CHECK_OPEN(&b, 0, "");
 	check_truncation(h2d_cact_parse, &b, b.n);
 	check_allocations(h2d_cact_parse, &b);
 	check_reads(h2d_cact_parse, &b);

@@ -500,6 +500,29 @@ static void layouts(void)
 	}
 }
 
+/* What is proven of all formats, with this one's tensors. */
+static void whole(void)
+{
+	struct bytes b = {0};
+
+	rich(&b);
+	CHECK_OPEN(&b, 0, "");
+	bytes_free(&b);
+	two(&b, 32, 0, 64);
+	CHECK_OPEN(&b, 0, "");
+	bytes_free(&b);
+	two(&b, 0, 0, 64);
+	CHECK_OPEN(&b, H2D_E_FORMAT, "overlap");
+	bytes_free(&b);
+	head(&b, 3, 2, 0);
+	tensor(&b, "same", 1, DIMS(8), 0, 0);
+	tensor(&b, "same", 1, DIMS(8), 0, 32);
+	pad_to(&b, 32);
+	put_fill(&b, 1, 64);
+	CHECK_OPEN(&b, H2D_E_FORMAT, "same");
+	bytes_free(&b);
+}
+
 static void faults(void)
 {
 	struct bytes b = {0};
@@ -563,6 +586,7 @@ int main(void)
 	RUN(shapes);
 	RUN(types);
 	RUN(layouts);
+	RUN(whole);
 	RUN(faults);
 	RUN(big_arrays);
 	return TEST_DONE();

@@ -700,6 +700,33 @@ static void torchscript(void)
 	bytes_free(&constants);
 }
 
+/* What is proven of all formats: shared storages may overlap, names may not repeat. */
+static void whole(void)
+{
+	struct bytes p = {0}, b = {0};
+	struct zip_maker z;
+
+	for (int twice = 0; twice < 2; twice++) {
+		pk_begin(&p);
+		pk_ops(&p, "}(");
+		pk_text(&p, "a.b");
+		pk_vector(&p, "FloatStorage", "0", 16);
+		pk_text(&p, "a");
+		pk_ops(&p, "}");
+		pk_text(&p, twice ? "b" : "c");
+		pk_vector(&p, "FloatStorage", "0", 8);
+		pk_ops(&p, "su.");
+		archive(&z, &p, ZIP_113);
+		zip_make(&z, &b);
+		CHECK_OPEN(&b, twice ? H2D_E_FORMAT : 0, twice ? "a.b" : "");
+		bytes_free(&b);
+		bytes_free(&p);
+	}
+	put(&b, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
+	CHECK_OPEN(&b, H2D_E_FORMAT, "legacy");
+	bytes_free(&b);
+}
+
 static void faults(void)
 {
 	struct bytes p = {0}, constants = {0}, b = {0};
@@ -736,6 +763,7 @@ int main(void)
 	RUN(bad_trees);
 	RUN(archives);
 	RUN(torchscript);
+	RUN(whole);
 	RUN(faults);
 	return TEST_DONE();
 }
