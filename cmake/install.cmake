@@ -4,9 +4,19 @@ install(TARGETS h2d_shared h2d_static EXPORT h2d-targets
 	ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES loader/include/h2d/h2d.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/h2d)
 
-# Absolute GNUInstallDirs are allowed, so each path is joined and never pasted together.
-cmake_path(APPEND h2d_pc_libdir "\${prefix}" "${CMAKE_INSTALL_LIBDIR}")
-cmake_path(APPEND h2d_pc_includedir "\${prefix}" "${CMAKE_INSTALL_INCLUDEDIR}")
+# Found from where the file lies, so that an installed tree can be moved; absolute GNUInstallDirs
+# are allowed and then taken as they are.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+	set(h2d_pc_prefix "${CMAKE_INSTALL_PREFIX}")
+else()
+	file(RELATIVE_PATH h2d_pc_up "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+	string(REGEX REPLACE "/$" "" h2d_pc_up "${h2d_pc_up}")
+	set(h2d_pc_prefix "\${pcfiledir}/${h2d_pc_up}")
+endif()
+set(h2d_pc_libdir "\${prefix}")
+cmake_path(APPEND h2d_pc_libdir "${CMAKE_INSTALL_LIBDIR}")
+set(h2d_pc_includedir "\${prefix}")
+cmake_path(APPEND h2d_pc_includedir "${CMAKE_INSTALL_INCLUDEDIR}")
 configure_file(cmake/h2d.pc.in h2d.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/h2d.pc
 	DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -28,7 +28,20 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+/* C++ before 20 has no designated initialisers, and warns of members that are left out. */
+template <class T> inline T h2d_opts_of()
+{
+	T opts = T();
+	opts.size = sizeof(T);
+	return opts;
+}
+#define H2D_OPTS_OF(var) h2d_opts_of<decltype(var)>()
 extern "C" {
+#else
+#define H2D_OPTS_OF(var)                                                                       \
+	{                                                                                      \
+		.size = sizeof(var)                                                            \
+	}
 #endif
 
 #define H2D_VERSION_MAJOR 0
@@ -42,17 +55,7 @@ extern "C" {
 #endif
 
 /** Initialiser for a sized option struct: `struct h2d_load_opts o = H2D_OPTS(o);` @since 0.1 */
-#ifdef __cplusplus
-#define H2D_OPTS(var)                                                                          \
-	{                                                                                      \
-		sizeof(var)                                                                    \
-	}
-#else
-#define H2D_OPTS(var)                                                                          \
-	{                                                                                      \
-		.size = sizeof(var)                                                            \
-	}
-#endif
+#define H2D_OPTS(var) H2D_OPTS_OF(var)
 
 /** Result of a call: 0 or one of these. @since 0.1 */
 enum h2d_status {
