@@ -224,6 +224,8 @@ struct lab_guest_outcome {
 	uint64_t elapsed_ns;
 };
 
+/* Whether there is a QEMU: 0 or H2D_E_UNAVAILABLE. */
+int lab_guest_possible(struct lab *lab);
 /* Returns 0 when QEMU ran, H2D_E_UNAVAILABLE when there is none, H2D_E_CANCELLED, H2D_E_IO. */
 int lab_guest_boot(struct lab *lab, const struct lab_guest *guest,
 		   struct lab_guest_outcome *outcome);

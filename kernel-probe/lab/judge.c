@@ -84,6 +84,7 @@ struct judge {
 	size_t usable, controls;    /* cells; those with copy-on-write as expected */
 	uint64_t windows, restarts; /* of writable present cells under the VMA's permission */
 	bool contradicted;
+	bool broken; /* the guest did not get to its end */
 	int err;
 };
 
@@ -162,7 +163,9 @@ static void judge_cell(struct judge *j, struct lab_cell *cell)
 	struct counters c;
 
 	if (!cell->report) {
-		blame(j, cell, cell->problem);
+		/* In a guest that broke the reason is that, once and not for every cell. */
+		if (!j->broken)
+			blame(j, cell, cell->problem);
 		return;
 	}
 	if (!read_counters(cell->report, &c)) {
@@ -252,23 +255,26 @@ int lab_judge(struct lab *lab, struct lab_kernel_result *result)
 	j.err = check_guest(&j);
 	if (j.err)
 		goto out;
+	j.broken = result->reasons != NULL;
 	check_preparation(&j);
 	check_log(&j);
 	for (size_t i = 0; !j.err && i < result->cell_count; i++)
 		judge_cell(&j, &result->cells[i]);
 	if (j.err)
 		goto out;
-	if (!j.usable) {
+	if (!j.usable && !j.broken) {
 		j.err = lab_add_line(&result->reasons, "no cell was measured");
 		goto out;
 	}
-	if (shipped && j.controls)
+	if (shipped && j.controls && !j.broken)
 		result->retry_policy = j.windows    ? "stale"
 				       : j.restarts ? "no_retry"
 						    : "refresh";
 	/* Windows that were seen were seen, whatever else went wrong. */
 	if (j.windows)
 		result->verdict = H2D_LAB_AFFECTED;
+	else if (j.broken)
+		result->verdict = H2D_LAB_NOT_VERIFIED;
 	else if (j.contradicted || result->reasons)
 		result->verdict = H2D_LAB_INCONCLUSIVE;
 	else if (!j.controls)

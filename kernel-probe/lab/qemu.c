@@ -138,6 +138,16 @@ static enum lab_guest_end how_it_ended(const struct lab_outcome *outcome, const 
 	return outcome->status == 0 ? LAB_GUEST_OFF : LAB_GUEST_DIED;
 }
 
+int lab_guest_possible(struct lab *lab)
+{
+	char program[256];
+
+	if (lab_find_program(QEMU, program, sizeof(program)) == 0)
+		return 0;
+	return h2d_fail(&lab->log, H2D_E_UNAVAILABLE,
+			QEMU " is not installed (package qemu-system-x86)");
+}
+
 int lab_guest_boot(struct lab *lab, const struct lab_guest *guest,
 		   struct lab_guest_outcome *outcome)
 {
@@ -155,9 +165,10 @@ int lab_guest_boot(struct lab *lab, const struct lab_guest *guest,
 	int err;
 
 	memset(outcome, 0, sizeof(*outcome));
-	if (lab_find_program(QEMU, program, sizeof(program)) != 0)
-		return h2d_fail(&lab->log, H2D_E_UNAVAILABLE,
-				QEMU " is not installed (package qemu-system-x86)");
+	err = lab_guest_possible(lab);
+	if (err)
+		return err;
+	lab_find_program(QEMU, program, sizeof(program));
 	make_arguments(&arguments, program, guest);
 	if (arguments.failed) {
 		err = h2d_fail(&lab->log, H2D_E_NOMEM, "out of memory");

@@ -93,6 +93,14 @@ static int make_result(struct lab *lab, struct h2d_lab_result **out)
 	return 0;
 }
 
+static bool result_needs_guest(const struct h2d_lab_result *result)
+{
+	for (size_t i = 0; i < result->count; i++)
+		if (!result->kernels[i].kernel.missing)
+			return true;
+	return false;
+}
+
 int h2d_lab_run(const struct h2d_lab_options *options, struct h2d_lab_result **out)
 {
 	struct h2d_lab_result *result = NULL;
@@ -107,6 +115,8 @@ int h2d_lab_run(const struct h2d_lab_options *options, struct h2d_lab_result **o
 		err = lab_tmp_make(&lab);
 	if (!err)
 		err = make_result(&lab, &result);
+	if (!err && result_needs_guest(result))
+		err = lab_guest_possible(&lab);
 	for (size_t i = 0; !err && i < result->count; i++)
 		err = lab_kernel_run(&lab, i, &result->kernels[i]);
 	lab_tmp_leave(&lab);

@@ -46,10 +46,9 @@ int lab_find_program(const char *name, char *path, size_t size)
 {
 	const char *dirs = getenv("PATH");
 
-	if (dirs && find_in(dirs, name, path, size) == 0)
+	if (find_in(dirs ? dirs : "/usr/bin:/bin", name, path, size) == 0)
 		return 0;
-	return find_in("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", name,
-		       path, size);
+	return find_in("/usr/local/sbin:/usr/sbin:/sbin", name, path, size);
 }
 
 /* Our environment and the command's additions, which win. Only the array is owned. */
