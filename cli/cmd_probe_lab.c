@@ -10,7 +10,7 @@ struct values {
 	struct h2d_texts programs, commands;
 	const char *image, *modules, *headers, *kernel_dir, *driver, *accel;
 	uint64_t size_bytes, timeout_ms, guest_timeout_s;
-	bool offline, keep;
+	bool offline, keep, count_calls;
 };
 
 #define AT(member) offsetof(struct values, member)
@@ -68,6 +68,11 @@ static const struct h2d_option cell_options[] = {
 	 "Timeout of the emulated policy stale. The default is the kernel's, 1000. That of a "
 	 "shipped driver is compiled in.",
 	 NULL, 0, AT(timeout_ms), 1, 10000},
+	{"count-calls", 0, H2D_OPTION_FLAG, NULL,
+	 "Count the shipped driver's calls of hmm_range_fault. By a probe, which slows them "
+	 "down "
+	 "and changes no count.",
+	 NULL, 0, AT(count_calls), 0, 0},
 	{0},
 };
 static const struct h2d_option_table cell_table = {"Cells", cell_options};
@@ -240,6 +245,7 @@ static int fill_options(struct h2d_cli *cli, const struct values *v, struct h2d_
 		o->accel = strcmp(v->accel, "kvm") ? H2D_LAB_ACCEL_TCG : H2D_LAB_ACCEL_KVM;
 	o->guest_timeout_s = (uint32_t)v->guest_timeout_s;
 	o->keep = v->keep;
+	o->count_calls = v->count_calls;
 	o->guest_files = v->programs.items;
 	o->guest_file_count = v->programs.count;
 	return exit;

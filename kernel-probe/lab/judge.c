@@ -66,8 +66,7 @@ static bool read_counters(const json_t *report, struct counters *c)
 	    !get(report, "size_bytes", &c->size) ||
 	    !get(report, "anonymous_before_bytes", &before) ||
 	    !get(report, "anonymous_after_bytes", &after) || after < before ||
-	    (!get(window, "counted", &c->windows) &&
-	     !get(window, "long_restart_count", &c->windows)))
+	    !get(report, "windows", &c->windows))
 		return false;
 	c->last_code = json_integer_value(last);
 	c->anonymous_delta = after - before;

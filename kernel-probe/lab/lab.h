@@ -70,6 +70,7 @@ struct h2d_lab_options {
 	unsigned policies, filesystems, permissions, states;
 	uint64_t size_bytes; /**< of each cell, a multiple of 4096; 0: 32 MiB */
 	uint32_t timeout_ms; /**< of the emulated stale policy; 0: 1000 */
+	bool count_calls;    /**< count the shipped driver's fault calls by a probe (slow) */
 
 	enum h2d_lab_accel accel;
 	uint32_t guest_timeout_s; /**< of one whole guest; 0: computed */

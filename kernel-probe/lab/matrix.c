@@ -168,13 +168,14 @@ int lab_matrix_plan(struct lab *lab, struct lab_kernel_result *result,
 		    const char *const *module_names, size_t module_count, struct lab_job *job)
 {
 	const char *const dynamic[] = {"/bin/lab-dynamic", NULL};
-	char parameters[32];
+	char parameters[64];
 	int err = list_cells(lab, result);
 
 	if (err)
 		return err;
 	lab_job_begin(job);
-	snprintf(parameters, sizeof(parameters), "signature=%d", result->signature);
+	snprintf(parameters, sizeof(parameters), "signature=%d count_calls=%d",
+		 result->signature, lab->options.count_calls);
 	for (size_t i = 0; i < module_count; i++)
 		lab_job_add(job, LAB_JOB_LOAD, true, module_names[i],
 			    i + 1 == module_count ? parameters : "", NULL);

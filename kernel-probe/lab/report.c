@@ -99,12 +99,30 @@ static void write_lines(struct h2d_json *j, const char *key, const char *lines)
 	h2d_json_array_end(j);
 }
 
+static void write_null(struct h2d_json *j, const char *key, const char *why)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s_why", key);
+	h2d_json_null(j, key);
+	h2d_json_string(j, name, why);
+}
+
+static void write_text(struct h2d_json *j, const char *key, const char *text, const char *why)
+{
+	if (text)
+		h2d_json_string(j, key, text);
+	else
+		write_null(j, key, why);
+}
+
 static void write_package(struct h2d_json *j, const struct lab_kernel *kernel)
 {
 	const struct lab_package *image = &kernel->image;
 
 	if (!image->path) {
-		h2d_json_null(j, "package");
+		write_null(j, "package",
+			   kernel->missing ? kernel->missing : "the kernel is no package");
 		return;
 	}
 	h2d_json_object_begin(j, "package");
@@ -127,7 +145,7 @@ static void write_cell(struct h2d_json *j, const struct lab_cell *cell,
 	h2d_json_string(j, "filesystem", cell->filesystem);
 	h2d_json_string(j, "driver", cell->driver);
 	if (strcmp(cell->policy, "none") == 0)
-		h2d_json_null(j, "policy");
+		write_null(j, "policy", "the shipped driver has its own");
 	else
 		h2d_json_string(j, "policy", cell->policy);
 	h2d_json_string(j, "permission", cell->permission);
@@ -207,7 +225,7 @@ static void write_guest(struct h2d_json *j, const struct lab_kernel_result *r)
 	uint64_t log_lost = 0;
 
 	if (!r->ran) {
-		h2d_json_null(j, "guest");
+		write_null(j, "guest", "none was started");
 		return;
 	}
 	for (uint32_t i = 0; i < r->steps.count; i++)
@@ -239,7 +257,7 @@ static void write_verdict(struct h2d_json *j, const struct lab_kernel_result *r)
 	h2d_json_string(j, "permission_rule", "unknown");
 	h2d_json_string(j, "permission_rule_assumed", "vma");
 	h2d_json_string(j, "confidence",
-			!evidence || r->verdict == H2D_LAB_INCONCLUSIVE ? "none"
+			!evidence || r->verdict == H2D_LAB_INCONCLUSIVE ? "low"
 			: r->reasons					? "medium"
 									: "high");
 	write_lines(j, "evidence", r->evidence);
@@ -252,7 +270,7 @@ static void write_verdict(struct h2d_json *j, const struct lab_kernel_result *r)
 		h2d_json_double(j, "fitted_ms", r->window_fitted_ms);
 		h2d_json_object_end(j);
 	} else {
-		h2d_json_null(j, "window");
+		write_null(j, "window", "no window was seen");
 	}
 }
 
@@ -263,11 +281,12 @@ static void write_kernel(struct h2d_json *j, const struct h2d_lab_result *result
 
 	h2d_json_object_begin(j, NULL);
 	h2d_json_string(j, "request", r->kernel.request);
-	h2d_json_string(j, "release", r->release ? r->release : r->kernel.release);
+	write_text(j, "release", r->release ? r->release : r->kernel.release,
+		   "it is not known before the package is unpacked");
 	write_package(j, &r->kernel);
-	h2d_json_string(j, "driver", r->driver);
+	write_text(j, "driver", r->driver, "the kernel was not looked into");
 	h2d_json_bool(j, "has_amdgpu", r->has_amdgpu);
-	h2d_json_string(j, "prototype", r->prototype);
+	write_text(j, "prototype", r->prototype, "the shipped driver was not asked for");
 	write_verdict(j, r);
 	h2d_json_array_begin(j, "cells");
 	for (size_t i = 0; r->steps.steps && i < r->cell_count; i++)

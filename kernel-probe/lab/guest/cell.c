@@ -167,30 +167,36 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/*
- * Windows where the driver does not count them: restarts that took the whole timeout. Writes
- * how long they were too.
+/* Lengths of the restarts that are windows by the client's rule, sorted; returns their number.
  */
+static size_t window_lengths(const struct h2d_hmm_copy_source *r, uint64_t timeout_ms,
+			     uint64_t lengths[ATTEMPT_LOG_COUNT])
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < r->attempt_log_count; i++) {
+		struct h2d_hmm_copy_source one = {.attempt_log_count = 1};
+
+		if (h2d_hmm_windows(&one, &attempts[i], (uint32_t)timeout_ms))
+			lengths[n++] = attempts[i].elapsed_ns;
+	}
+	qsort(lengths, n, sizeof(lengths[0]), by_value);
+	return n;
+}
+
 static void write_windows(struct h2d_json *j, const struct h2d_hmm *hmm,
 			  const struct h2d_hmm_copy_source *r)
 {
 	static uint64_t lengths[ATTEMPT_LOG_COUNT];
 	uint64_t timeout_ms = r->timeout_ms ? r->timeout_ms : hmm->facts.default_timeout_ms;
 	bool counted = (r->valid & H2D_HMM_VALID_WINDOWS) != 0;
-	size_t n = 0;
+	size_t n = window_lengths(r, timeout_ms, lengths);
 
-	for (uint32_t i = 0; i < r->attempt_log_count; i++)
-		if (attempts[i].return_code && attempts[i].elapsed_ns >= timeout_ms * 500000u)
-			lengths[n++] = attempts[i].elapsed_ns;
-	qsort(lengths, n, sizeof(lengths[0]), by_value);
+	h2d_json_u64(j, "windows", h2d_hmm_windows(r, attempts, (uint32_t)timeout_ms));
 	h2d_json_object_begin(j, "window");
+	h2d_json_string(j, "source", counted ? "counted" : "restarts");
 	h2d_json_u64(j, "timeout_ms", timeout_ms);
 	h2d_json_double(j, "jiffy_ms", hmm->facts.hz ? 1000.0 / hmm->facts.hz : 0);
-	if (counted)
-		h2d_json_u64(j, "counted", r->windows);
-	else
-		h2d_json_null(j, "counted");
-	h2d_json_u64(j, "long_restart_count", n);
 	if (n) {
 		h2d_json_u64(j, "min_ns", lengths[0]);
 		h2d_json_u64(j, "median_ns", lengths[n / 2]);
@@ -233,6 +239,8 @@ static void write_counters(struct h2d_json *j, const struct h2d_hmm_copy_source 
 		"unmap",   "clear",   "protection_vma", "protection_page", "soft_dirty",
 		"release", "migrate", "exclusive",	"other",
 	};
+	static const char not_counted[] =
+		"inside the shipped driver, where calls are counted only on demand";
 	bool calls = (r->valid & H2D_HMM_VALID_FAULT_CALLS) != 0;
 
 	h2d_json_u64(j, "elapsed_ns", r->elapsed_ns);
@@ -244,7 +252,9 @@ static void write_counters(struct h2d_json *j, const struct h2d_hmm_copy_source 
 		h2d_json_u64(j, "fault_ebusy_count", r->fault_ebusy);
 	} else {
 		h2d_json_null(j, "fault_call_count");
+		h2d_json_string(j, "fault_call_count_why", not_counted);
 		h2d_json_null(j, "fault_ebusy_count");
+		h2d_json_string(j, "fault_ebusy_count_why", not_counted);
 	}
 	h2d_json_u64(j, "callback_count", r->callbacks);
 	h2d_json_u64(j, "foreign_callback_count", r->callbacks_foreign);
