@@ -19,9 +19,6 @@ struct row {
 	char hardware[128], pci_address[32];
 };
 
-/* Back-ends that design and documentation speak of, whether or not this build has them. */
-static const char *const known[] = {"host", "null", "opencl", "hip", "cuda", "hmm", NULL};
-
 static const struct h2d_backend *find_backend(const char *name)
 {
 	for (size_t i = 0; h2d_backends[i]; i++)
@@ -99,8 +96,8 @@ static size_t collect(struct row *rows)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; known[i] && n + 16 < DEVICES_MAX; i++)
-		n += fill(rows + n, known[i]);
+	for (size_t i = 0; h2d_known_backends[i] && n + 16 < DEVICES_MAX; i++)
+		n += fill(rows + n, h2d_known_backends[i]);
 	return n;
 }
 

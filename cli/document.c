@@ -32,7 +32,7 @@ int h2d_cli_document_end(struct h2d_cli *cli, struct h2d_json *j)
 	/* What could not be written is told by the check of stdout, with its errno. */
 	if (rc && rc != H2D_E_IO)
 		return h2d_cli_fail(cli, H2D_STAGE_LOAD, rc, "writing the document");
-	return rc ? H2D_EXIT_SYSTEM : H2D_EXIT_OK;
+	return H2D_EXIT_OK;
 }
 
 void h2d_cli_null(struct h2d_json *j, const char *key, const char *why)

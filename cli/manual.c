@@ -181,30 +181,33 @@ static void examples(FILE *out, const struct h2d_example *list)
 	}
 }
 
-static void paths_and_devices(FILE *out)
+typedef int (*describe_fn)(uint32_t, const char **, const char **);
+
+static void described(FILE *out, const char *heading, describe_fn describe)
 {
 	const char *name, *summary;
 
-	fputs(".Sh TRANSFER PATHS\n"
-	      "A path is how the bytes travel from the file to the device.\n"
-	      "Every path delivers the same bytes.\n.Bl -tag -width Ds\n",
-	      out);
-	for (uint32_t i = 0; !h2d_path_describe(i, &name, &summary); i++) {
-		fprintf(out, ".It Cm ");
+	for (uint32_t i = 0; !describe(i, &name, &summary); i++) {
+		fprintf(out, "%s.It Cm ", i ? "" : heading);
 		text(out, name, false);
 		fputc('\n', out);
 		sentences(out, summary);
 	}
-	fputs(".El\n.Sh DEVICES\n"
-	      "A device owns the memory that the weights go to.\n.Bl -tag -width Ds\n",
-	      out);
-	for (uint32_t i = 0; !h2d_backend_describe(i, &name, &summary); i++) {
-		fprintf(out, ".It Cm ");
-		text(out, name, false);
-		fputc('\n', out);
-		sentences(out, summary);
-	}
-	fputs(".El\n", out);
+	if (!describe(0, &name, &summary))
+		fputs(".El\n", out);
+}
+
+static void paths_and_devices(FILE *out)
+{
+	described(out,
+		  ".Sh TRANSFER PATHS\n"
+		  "A path is how the bytes travel from the file to the device.\n"
+		  "Every path delivers the same bytes.\n.Bl -tag -width Ds\n",
+		  h2d_path_describe);
+	described(out,
+		  ".Sh DEVICES\n"
+		  "A device owns the memory that the weights go to.\n.Bl -tag -width Ds\n",
+		  h2d_backend_describe);
 }
 
 static void see_also(FILE *out, const struct h2d_command *self)

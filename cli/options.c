@@ -82,19 +82,44 @@ static int wrong_choice(struct h2d_cli *cli, const struct h2d_option *o, const c
 	return -1;
 }
 
-static bool in_list(const char *text, const char *const *list)
+/* The name before the first colon; what follows is for the back-end to judge. */
+static int check_device(struct h2d_cli *cli, const struct h2d_option *o, const char *text)
 {
-	for (; *list; list++)
-		if (!strcmp(text, *list))
-			return true;
-	return false;
+	size_t bytes = strcspn(text, ":");
+	char name[64];
+
+	if (h2d_word_in(h2d_backend_names(), text, bytes) ||
+	    h2d_word_in(h2d_known_backends, text, bytes))
+		return 0;
+	snprintf(name, sizeof(name), "%.*s", (int)(bytes < 60 ? bytes : 60), text);
+	return wrong_choice(cli, o, name, h2d_known_backends);
+}
+
+static int check_text(struct h2d_cli *cli, const struct h2d_option *o, const char *text)
+{
+	const char *const *choices = o->choices;
+
+	if (o->word == H2D_WORD_DEVICE)
+		return check_device(cli, o, text);
+	if (o->word == H2D_WORD_PATH) {
+		choices = h2d_path_names();
+		if (strchr(text, '/')) {
+			h2d_cli_usage(cli,
+				      "--%s names a transfer path such as 'mmap' or 'pinned', "
+				      "not a file: the checkpoint is an argument of its own",
+				      o->name);
+			return -1;
+		}
+	}
+	if (choices && choices[0] && !h2d_word_in(choices, text, strlen(text)))
+		return wrong_choice(cli, o, text, choices);
+	return 0;
 }
 
 static int set_value(struct h2d_cli *cli, const struct h2d_option *o, void *at,
 		     const char *text)
 {
 	const char *wrong = NULL;
-	const char *const *choices = o->choices;
 
 	switch (o->kind) {
 	case H2D_OPTION_FLAG:
@@ -117,17 +142,8 @@ static int set_value(struct h2d_cli *cli, const struct h2d_option *o, void *at,
 		return 0;
 	case H2D_OPTION_CHOICE:
 	case H2D_OPTION_TEXT:
-		if (o->word == H2D_WORD_PATH && strchr(text, '/')) {
-			h2d_cli_usage(cli,
-				      "--%s names a transfer path such as 'mmap' or 'pinned', "
-				      "not a file: the checkpoint is an argument of its own",
-				      o->name);
+		if (check_text(cli, o, text))
 			return -1;
-		}
-		if (o->word == H2D_WORD_PATH)
-			choices = h2d_path_names();
-		if (choices && choices[0] && !in_list(text, choices))
-			return wrong_choice(cli, o, text, choices);
 		*(const char **)at = text;
 		return 0;
 	}

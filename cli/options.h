@@ -90,6 +90,11 @@ const char *h2d_suggest(const char *wrong, const char *const *words);
 
 /** Names of all transfer paths, ended by NULL; static after the first call. */
 const char *const *h2d_path_names(void);
+/** Back-ends that the documentation speaks of, whether or not this build has them; ended by
+ *  NULL. */
+extern const char *const h2d_known_backends[];
+/** Whether a list ended by NULL has the word of `bytes` bytes. */
+bool h2d_word_in(const char *const *list, const char *word, size_t bytes);
 /** Names of all device back-ends, ended by NULL; static after the first call. */
 const char *const *h2d_backend_names(void);
 

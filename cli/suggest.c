@@ -42,7 +42,7 @@ static unsigned distance(const char *a, const char *b)
 const char *h2d_suggest(const char *wrong, const char *const *words)
 {
 	size_t n = strlen(wrong);
-	unsigned best = n < 4 ? 2 : n < 8 ? 3 : 4; /* one less than too far */
+	unsigned best = n < 6 ? 2 : n < 9 ? 3 : 4; /* edits that are too far */
 	const char *found = NULL;
 
 	for (; *words; words++) {
@@ -82,4 +82,14 @@ const char *const *h2d_backend_names(void)
 
 	collect(names, h2d_backend_describe);
 	return names;
+}
+
+const char *const h2d_known_backends[] = {"host", "null", "opencl", "hip", "cuda", "hmm", NULL};
+
+bool h2d_word_in(const char *const *list, const char *word, size_t bytes)
+{
+	for (; *list; list++)
+		if (strlen(*list) == bytes && !memcmp(*list, word, bytes))
+			return true;
+	return false;
 }

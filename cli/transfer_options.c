@@ -118,6 +118,9 @@ int h2d_transfer_device(struct h2d_cli *cli, const struct h2d_transfer_values *v
 	const char *spec = v->device ? v->device : h2d_default_device();
 	int rc;
 
+	if (!h2d_word_in(h2d_backend_names(), spec, strcspn(spec, ":")))
+		return h2d_cli_error(cli, H2D_EXIT_DEVICE,
+				     "device %s: not available: not part of this build", spec);
 	*info = (struct h2d_device_info)H2D_OPTS(*info);
 	opts.log = h2d_cli_log;
 	opts.log_user = cli;

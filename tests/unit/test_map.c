@@ -200,7 +200,7 @@ static int no_pagemap(const char *path, int flags)
 static void present_cannot_be_told(void)
 {
 	struct h2d_io_ops ops = h2d_io_system;
-	uint64_t n;
+	uint64_t n = 0;
 
 	ops.open = no_pagemap;
 	h2d_io = &ops;
