@@ -396,7 +396,7 @@ static int read_tensor(struct cact *c, uint64_t ordinal, uint64_t *end)
 	if (rc)
 		return rc;
 	t->file = c->r.p->file_index;
-	t->ordinal = ordinal;
+	t->ordinal = (uint32_t)ordinal;
 	t->entry_offset = at;
 	t->offset_bytes = rec.offset;
 	t->size_bytes = rec.bytes;
@@ -457,7 +457,6 @@ static int read_manifest(struct cact *c, const struct h2d_tensor *t,
 
 static int name_tensors(struct cact *c)
 {
-	struct h2d_tensor *t = c->cat->tensors + c->first;
 	struct h2d_cact_order order = {
 		.generation = c->gen->number,
 		.layer_count = c->word[c->gen->layers],
@@ -469,7 +468,7 @@ static int name_tensors(struct cact *c)
 	int rc = 0;
 
 	if (c->count > fixed + 1)
-		rc = read_manifest(c, &t[fixed], &order);
+		rc = read_manifest(c, &c->cat->tensors[c->first + fixed], &order);
 	if (rc)
 		return rc;
 	/* Exporters with and without the router's calibration are about. */
@@ -483,18 +482,19 @@ static int name_tensors(struct cact *c)
 				"(%llu without heads): they are named tensor.N",
 				(unsigned long long)c->count, (unsigned long long)fixed + 1);
 	for (uint64_t i = 0; i < c->count; i++) {
+		struct h2d_tensor *t = &c->cat->tensors[c->first + i];
 		char name[32];
 
 		snprintf(name, sizeof(name), "tensor.%llu", (unsigned long long)i);
 		if (known)
-			t[i].name = h2d_cact_name(&order, i, &c->cat->arena);
+			t->name = h2d_cact_name(&order, i, &c->cat->arena);
 		else if (c->last_is_raw && i + 1 == c->count)
-			t[i].name = "tokenizer";
+			t->name = "tokenizer";
 		else
-			t[i].name = h2d_arena_copy(&c->cat->arena, name, strlen(name));
-		if (!t[i].name)
+			t->name = h2d_arena_copy(&c->cat->arena, name, strlen(name));
+		if (!t->name)
 			return h2d_reader_nomem(&c->r);
-		t[i].name_bytes = (uint32_t)strlen(t[i].name);
+		t->name_bytes = (uint32_t)strlen(t->name);
 	}
 	return 0;
 }

@@ -6,11 +6,11 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "core/checked.h"
 #include "core/mem.h"
 #include "format/gguf_types.h"
+#include "format/order.h"
 #include "format/reader.h"
 
 enum {
@@ -45,7 +45,7 @@ struct gguf {
 
 static uint64_t key_slot(const struct gguf *g, const char *key, size_t bytes)
 {
-	uint64_t i = XXH3_64bits(key, bytes) & (g->slot_count - 1);
+	uint64_t i = h2d_order_hash(g->cat, key, bytes) & (g->slot_count - 1);
 
 	for (; g->slots[i]; i = (i + 1) & (g->slot_count - 1)) {
 		const struct h2d_metadata *m = &g->cat->metadata[g->slots[i] - 1];
@@ -369,7 +369,7 @@ static int read_tensor(struct gguf *g, uint64_t ordinal)
 	if (!t)
 		return h2d_reader_nomem(&g->r);
 	t->file = g->r.p->file_index;
-	t->ordinal = ordinal;
+	t->ordinal = (uint32_t)ordinal;
 	t->entry_offset = at;
 	rc = read_string(g, &name, &bytes, "a tensor's name");
 	if (rc)
@@ -381,6 +381,7 @@ static int read_tensor(struct gguf *g, uint64_t ordinal)
 				       (unsigned long long)bytes, NAME_MAX_BYTES);
 	t->name = name;
 	t->name_bytes = (uint32_t)bytes;
+	t->name_hash = h2d_order_hash(g->cat, name, (size_t)bytes);
 	rc = read_shape(g, t, &elements);
 	if (rc)
 		return rc;

@@ -190,7 +190,7 @@ static int list_storages(struct h2d_torch *t)
 		out->shape = shape;
 		out->rank = 1;
 		out->file = t->p->file_index;
-		out->ordinal = cat->tensor_count - 1 - t->first_tensor;
+		out->ordinal = (uint32_t)(cat->tensor_count - 1 - t->first_tensor);
 		out->entry_offset = rec->entry_offset;
 		out->offset_bytes = rec->offset_bytes;
 		out->size_bytes = rec->size_bytes;

@@ -309,7 +309,7 @@ static int add_tensor(struct h2d_torch *t, const struct view *view)
 	out->name_bytes = (uint32_t)name_bytes;
 	out->dtype = view->dtype->name;
 	out->file = t->p->file_index;
-	out->ordinal = cat->tensor_count - 1 - t->first_tensor;
+	out->ordinal = (uint32_t)(cat->tensor_count - 1 - t->first_tensor);
 	out->entry_offset = view->at;
 	out->offset_bytes = view->record->offset_bytes + begin;
 	out->size_bytes = bytes;

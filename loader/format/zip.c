@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "core/checked.h"
 #include "core/mem.h"
+#include "format/order.h"
 #include "format/reader.h"
 
 enum {
@@ -357,7 +357,7 @@ static int locate_all(struct h2d_zip *zip, struct h2d_reader *r)
 
 static uint64_t slot_of(const struct h2d_zip *zip, const char *name, size_t bytes)
 {
-	uint64_t i = XXH3_64bits(name, bytes) & zip->table_mask;
+	uint64_t i = h2d_order_hash(zip->cat, name, bytes) & zip->table_mask;
 
 	for (; zip->table[i]; i = (i + 1) & zip->table_mask) {
 		const struct h2d_zip_record *rec = &zip->records[zip->table[i] - 1];
@@ -398,6 +398,7 @@ int h2d_zip_open(struct h2d_zip *zip, const struct h2d_parse *p)
 	int rc;
 
 	memset(zip, 0, sizeof(*zip));
+	zip->cat = p->cat;
 	h2d_reader_init(&r, p, 0, p->file->id.size_bytes);
 	h2d_reader_subject(&r, "archive", NULL, 0);
 	rc = find_end(&r, &end);

@@ -26,6 +26,7 @@ struct h2d_zip_record {
 };
 
 struct h2d_zip {
+	struct h2d_catalogue *cat; /**< lends the seed of its hashes */
 	struct h2d_arena arena;
 	struct h2d_zip_record *records; /**< by place in the file; malloc'd */
 	uint64_t count;
