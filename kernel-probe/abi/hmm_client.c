@@ -120,7 +120,7 @@ uint64_t h2d_hmm_windows(const struct h2d_hmm_copy_source *request,
 		return request->windows;
 	for (uint32_t i = 0; log && i < request->attempt_log_count; i++)
 		windows += (log[i].return_code == -EAGAIN || log[i].return_code == -EBUSY) &&
-			   log[i].elapsed_ns >= shortest_ns && log[i].spans_new <= 1;
+			   log[i].idle_ns >= shortest_ns && log[i].spans_new <= 1;
 	return windows;
 }
 

@@ -59,10 +59,10 @@ int h2d_hmm_copy_source(const struct h2d_hmm *hmm, const struct h2d_log *log,
 
 /**
  * Windows of a finished request: those the kernel counted, or, where it could not look inside
- * the driver, the logged restarts that took about `timeout_ms` and reached at most one new
- * span. "About" is half: between restarts with and without a window lie two orders of
- * magnitude, and a busy host makes a guest's ticks uneven by some milliseconds. Entries beyond
- * the log's capacity are not seen: give it one per expected restart, and some.
+ * the driver, the logged restarts that reached at most one new span and were idle for half of
+ * `timeout_ms` or more. (Of a whole timeout the copying of a span takes some; a host so slow
+ * that it takes half hides the window.) Entries beyond the log's capacity are not seen: give it
+ * one per expected restart, and some.
  *
  * @param log  what request->attempt_log points to; NULL without one
  * @since 0.1

@@ -26,6 +26,7 @@ struct h2d_file {
  * @timeout: jiffies of the emulated driver's timeout
  * @span_map: one bit per span that met a callback
  * @own_spans: bits that callbacks from the caller's own faults have set in it
+ * @own_callback_ns: time of the last callback from the caller's own faults
  * @log: attempts, in.attempt_log_capacity entries, or NULL
  * @inserted: the notifier is in the interval tree
  */
@@ -39,6 +40,7 @@ struct h2d_request {
 	unsigned long timeout;
 	unsigned long *span_map;
 	unsigned long own_spans;
+	u64 own_callback_ns;
 	struct h2d_hmm_attempt *log;
 	bool inserted;
 };

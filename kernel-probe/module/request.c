@@ -69,7 +69,9 @@ static bool invalidate(struct mmu_interval_notifier *notifier,
 	mmu_interval_set_seq(notifier, sequence);
 	req->io.callbacks++;
 	req->io.callbacks_by_event[event_index(range->event)]++;
-	if (current != req->caller)
+	if (current == req->caller)
+		req->own_callback_ns = ktime_get_ns();
+	else
 		req->io.callbacks_foreign++;
 	if (start < end) {
 		req->io.callback_pages += (end - start) >> PAGE_SHIFT;
@@ -224,23 +226,48 @@ static int lock_range(struct h2d_request *req, struct mm_struct *mm)
 	return 0;
 }
 
-static u64 callbacks_now(struct h2d_request *req)
-{
+/* What an attempt is measured by, at one moment. */
+struct moment {
+	u64 ns;
 	u64 callbacks;
+	u64 windows;
+	u64 own_callback_ns;
+	unsigned long own_spans;
+};
+
+static struct moment now(struct h2d_request *req)
+{
+	struct moment m = {.ns = ktime_get_ns(), .windows = req->io.windows};
 
 	spin_lock(&req->lock);
-	callbacks = req->io.callbacks;
+	m.callbacks = req->io.callbacks;
+	m.own_callback_ns = req->own_callback_ns;
+	m.own_spans = req->own_spans;
 	spin_unlock(&req->lock);
-	return callbacks;
+	return m;
+}
+
+static void log_attempt(struct h2d_request *req, const struct moment *began, int code)
+{
+	struct moment end = now(req);
+	struct h2d_hmm_attempt entry = {
+		.elapsed_ns = end.ns - began->ns,
+		.idle_ns = end.ns - max(end.own_callback_ns, began->ns),
+		.callbacks = end.callbacks - began->callbacks,
+		.return_code = code,
+		.windows = end.windows - began->windows,
+		.spans_new = end.own_spans - began->own_spans,
+	};
+
+	if (req->io.attempt_log_count < req->io.attempt_log_capacity)
+		req->log[req->io.attempt_log_count++] = entry;
 }
 
 /* Returns 0 with *code set, or an error that ends the request without a result. */
 static int attempt(struct h2d_request *req, struct h2d_file *file, int *code)
 {
 	struct mm_struct *mm = current->mm;
-	struct h2d_hmm_attempt entry = {};
-	unsigned long spans;
-	u64 windows, callbacks, began;
+	struct moment began;
 	int err;
 
 	err = mutex_lock_killable(&file->attempt_lock);
@@ -250,20 +277,10 @@ static int attempt(struct h2d_request *req, struct h2d_file *file, int *code)
 	if (err)
 		goto out;
 
-	windows = req->io.windows;
-	callbacks = callbacks_now(req);
-	spans = h2d_request_own_spans(req);
-	began = ktime_get_ns();
+	began = now(req);
 	*code = take_range(req, mm);
-	entry.elapsed_ns = ktime_get_ns() - began;
+	log_attempt(req, &began, *code);
 	mmap_read_unlock(mm);
-
-	entry.callbacks = callbacks_now(req) - callbacks;
-	entry.return_code = *code;
-	entry.windows = req->io.windows - windows;
-	entry.spans_new = h2d_request_own_spans(req) - spans;
-	if (req->io.attempt_log_count < req->io.attempt_log_capacity)
-		req->log[req->io.attempt_log_count++] = entry;
 out:
 	mutex_unlock(&file->attempt_lock);
 	return err;

@@ -43,7 +43,7 @@ static void request_of_whole_pages(void)
 static void layout(void)
 {
 	CHECK_EQ(sizeof(struct h2d_hmm_query), 96);
-	CHECK_EQ(sizeof(struct h2d_hmm_attempt), 32);
+	CHECK_EQ(sizeof(struct h2d_hmm_attempt), 40);
 	CHECK_EQ(sizeof(struct h2d_hmm_copy_source), 368);
 	CHECK_EQ(offsetof(struct h2d_hmm_copy_source, attempt_log_count), 96);
 	CHECK_EQ(offsetof(struct h2d_hmm_copy_source, callbacks_by_event), 192);
@@ -53,13 +53,13 @@ static void windows_of_a_log(void)
 {
 	const uint64_t ms = 1000000;
 	const struct h2d_hmm_attempt log[] = {
-		{.return_code = -EAGAIN, .elapsed_ns = 1004 * ms, .spans_new = 1},
-		{.return_code = -EBUSY, .elapsed_ns = 990 * ms, .spans_new = 1},
-		{.return_code = -EAGAIN, .elapsed_ns = 14 * ms, .spans_new = 1},
-		{.return_code = -EAGAIN, .elapsed_ns = 1004 * ms, .spans_new = 5},
-		{.return_code = -EAGAIN, .elapsed_ns = 1004 * ms, .spans_new = 0},
-		{.return_code = -EFAULT, .elapsed_ns = 1004 * ms, .spans_new = 1},
-		{.return_code = 0, .elapsed_ns = 2000 * ms, .spans_new = 1},
+		{.return_code = -EAGAIN, .idle_ns = 990 * ms, .spans_new = 1},
+		{.return_code = -EBUSY, .idle_ns = 500 * ms, .spans_new = 1},
+		{.return_code = -EAGAIN, .idle_ns = 499 * ms, .elapsed_ns = 1600 * ms},
+		{.return_code = -EAGAIN, .idle_ns = 1004 * ms, .spans_new = 5},
+		{.return_code = -EAGAIN, .idle_ns = 1004 * ms, .spans_new = 0},
+		{.return_code = -EFAULT, .idle_ns = 1004 * ms, .spans_new = 1},
+		{.return_code = 0, .idle_ns = 2000 * ms, .spans_new = 1},
 	};
 	struct h2d_hmm_copy_source r = {.attempt_log_count = 7, .windows = 40};
 

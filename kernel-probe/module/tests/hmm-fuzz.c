@@ -77,19 +77,21 @@ struct thread {
 	struct fuzz_map *maps;
 	unsigned map_count;
 	uint64_t until;
+	const struct h2d_hmm *device; /* shared with other threads; NULL: open one of its own */
 };
 
 static void *requester(void *argument)
 {
 	static const struct h2d_log silent;
 	struct thread *t = argument;
-	struct h2d_hmm hmm;
+	struct h2d_hmm own = {.fd = -1};
 
-	if (h2d_hmm_open(NULL, &silent, &hmm))
+	if (!t->device && h2d_hmm_open(NULL, &silent, &own))
 		return NULL;
 	while (now_ms() < t->until)
-		fuzz_request(&t->random, shared, &hmm, t->maps, t->map_count);
-	h2d_hmm_close(&hmm);
+		fuzz_request(&t->random, shared, t->device ? t->device : &own, t->maps,
+			     t->map_count);
+	h2d_hmm_close(&own);
 	return NULL;
 }
 
@@ -116,11 +118,15 @@ static void child(uint64_t seed)
 	struct fuzz_random r = {seed | 1};
 	struct thread threads[REQUESTERS_MAX + DISTURBERS_MAX];
 	struct sigaction action = {.sa_handler = ignore_signal};
+	static const struct h2d_log silent;
 	struct fuzz_map maps[MAPS_MAX];
+	struct h2d_hmm device;
 	unsigned map_count = 0, requesters, count;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	sigaction(SIGUSR1, &action, NULL);
+	if (h2d_hmm_open(NULL, &silent, &device))
+		_exit(3);
 	for (unsigned i = fuzz_one_in(&r, 16) ? 0 : 1 + fuzz_below(&r, MAPS_MAX); i; i--)
 		if (fuzz_map_make(&r, directory, &maps[map_count]))
 			map_count++;
@@ -130,6 +136,7 @@ static void child(uint64_t seed)
 		threads[i] = (struct thread){.random = {fuzz_next(&r) | 1},
 					     .maps = maps,
 					     .map_count = map_count,
+					     .device = fuzz_one_in(&r, 2) ? &device : NULL,
 					     .until = now_ms() + fuzz_below(&r, CHILD_MS_MAX)};
 		if (pthread_create(&threads[i].id, NULL, i < requesters ? requester : disturber,
 				   &threads[i]))

@@ -144,16 +144,19 @@ enum h2d_hmm_event {
 /**
  * struct h2d_hmm_attempt - one pass over the whole range
  * @elapsed_ns: (out) time in the pass, without waiting for locks
+ * @idle_ns: (out) the end of it, after the last callback that the caller's own faults caused
+ *	(all of it when there was none). A window is idle for about the driver's timeout; a slow
+ *	machine is not.
  * @callbacks: (out) notifier callbacks during the pass
  * @return_code: (out) 0, -EAGAIN or -EBUSY for a restart, or another negative errno
  * @windows: (out) windows in the pass; 0 where H2D_HMM_VALID_WINDOWS is not set
  * @spans_new: (out) spans in which the caller's own faults caused the first callbacks of the
- *	request. Where windows are not counted, a restart that took the driver's timeout is one
- *if this is at most 1; with more, a slow machine has made progress all along.
+ *	request; at most 1 in a window
  * @reserved: (out) zero
  */
 struct h2d_hmm_attempt {
 	__u64 elapsed_ns;
+	__u64 idle_ns;
 	__u64 callbacks;
 	__s32 return_code;
 	__u32 windows;
