@@ -5,12 +5,12 @@
 
 #include "commands.h"
 #include "progress.h"
-#include "repro/repro.h"
+#include "repro/experiment/law.h"
 #include "text.h"
 #include "transfer_options.h"
 
 struct values {
-	const char *device, *file;
+	const char *device, *file, *experiment;
 	struct h2d_texts sizes, cells;
 	uint64_t repeat;
 };
@@ -34,6 +34,13 @@ static const struct h2d_option options[] = {
 	{"cell", 0, H2D_OPTION_TEXTS, "NAME",
 	 "Measure only this cell. May be repeated; a verdict needs rw-present and a control.",
 	 NULL, 0, AT(cells), 0, 0},
+	{"experiment", 0, H2D_OPTION_CHOICE, "NAME",
+	 "Run an experiment instead of the cells. With law, each of a list of sources is "
+	 "copied "
+	 "once and its windows are compared with what three rules predict; --cell then names "
+	 "rows, and --size the size of those without one of their own. Needs a device that "
+	 "shows restarts, such as hmm.",
+	 (const char *const[]){"law", NULL}, 0, AT(experiment), 0, 0},
 	{0},
 };
 static const struct h2d_option_table table = {"Reproducer options", options};
@@ -222,6 +229,123 @@ static int verdict_exit(const struct h2d_verdict *v)
 	}
 }
 
+/* ---- the experiment ---- */
+
+static int show_row(void *user, const char *row, size_t done, size_t total)
+{
+	(void)row;
+	return h2d_progress_update(user, done, total);
+}
+
+static void print_law(FILE *out, const struct h2d_law_result *r)
+{
+	fputs("Device: ", out);
+	h2d_text_safe(out, r->device_name, strlen(r->device_name));
+	fprintf(out, ", file on %s, window %.1f ms\n\n", r->filesystem,
+		(double)h2d_window_ns(r->clock) / 1e6);
+	fputs("row                      size  by bytes  by presence  by the law  windows  "
+	      "restarts\n",
+	      out);
+	for (size_t i = 0; i < r->row_count; i++) {
+		const struct h2d_law_outcome *o = &r->rows[i];
+		char size[32], law[32];
+
+		if (o->not_run[0]) {
+			fprintf(out, "%-20s  not run: %s\n", o->row->name, o->not_run);
+			continue;
+		}
+		h2d_text_bytes(size, sizeof(size), o->size_bytes);
+		if (o->by_law_min == o->by_law_max)
+			snprintf(law, sizeof(law), "%" PRIu64, o->by_law_min);
+		else if (o->by_law_max == UINT64_MAX)
+			snprintf(law, sizeof(law), "%" PRIu64 " or more", o->by_law_min);
+		else
+			snprintf(law, sizeof(law), "%" PRIu64 "-%" PRIu64, o->by_law_min,
+				 o->by_law_max);
+		fprintf(out,
+			"%-20s %9s  %8.2f  %11" PRIu64 "  %10s  %7" PRIu64 "  %8" PRIu64 "%s\n",
+			o->row->name, size, o->by_bytes, o->by_presence, law, o->windows,
+			o->restarts, o->agrees ? "" : "  not as the law says");
+	}
+	fprintf(out,
+		"\nThe law %s (%" PRIu64 " rows run, %" PRIu64 " not, %" PRIu64
+		" not as it says)\n",
+		r->value == H2D_LAW_HOLDS   ? "holds"
+		: r->value == H2D_LAW_FAILS ? "does not hold"
+					    : "cannot be seen here: nothing restarted",
+		r->run_count, r->not_run_count, r->disagree_count);
+}
+
+static int report_law(struct h2d_cli *cli, const struct h2d_law_result *r)
+{
+	struct h2d_json j;
+
+	if (cli->common.json) {
+		h2d_cli_document(cli, &j, "h2d.window-law", 1, 0);
+		h2d_law_write(&j, r);
+		return h2d_cli_document_end(cli, &j);
+	}
+	if (!cli->common.quiet)
+		print_law(cli->out, r);
+	return H2D_EXIT_OK;
+}
+
+static int measure_law(struct h2d_cli *cli, const struct values *v, uint64_t size_bytes,
+		       struct h2d_law_result **r)
+{
+	struct h2d_transfer_values transfer = {.device = v->device};
+	struct h2d_progress progress;
+	struct h2d_law_opts opts = {
+		.file = v->file,
+		.size_bytes = size_bytes,
+		.rows = v->cells.items,
+		.row_count = v->cells.count,
+		.progress = show_row,
+		.progress_user = &progress,
+		.log = {h2d_cli_log, cli},
+	};
+	struct h2d_device_info info;
+	int rc, exit = H2D_EXIT_OK;
+
+	for (size_t i = 0; i < H2D_LAW_COPIES_MAX && !exit; i++)
+		exit = h2d_transfer_device(cli, &transfer, false, &opts.devs[i], &info);
+	if (!exit) {
+		h2d_progress_begin(&progress, cli, "law");
+		rc = h2d_law_run(&opts, r);
+		h2d_progress_end(&progress, !rc);
+		if (rc)
+			exit = h2d_cli_fail(cli, H2D_STAGE_LOAD, rc, "law");
+	}
+	for (size_t i = 0; i < H2D_LAW_COPIES_MAX; i++)
+		h2d_device_close(opts.devs[i]);
+	return exit;
+}
+
+static int run_law(struct h2d_cli *cli, const struct values *v)
+{
+	uint64_t sizes[H2D_REPRO_SIZE_MAX_COUNT] = {0};
+	struct h2d_law_result *r = NULL;
+	int exit;
+
+	if (v->sizes.count > 1 || v->repeat > 1)
+		return h2d_cli_usage(cli, "an experiment takes one size and no repeats");
+	exit = parse_sizes(cli, &v->sizes, sizes);
+	if (exit)
+		return exit;
+	h2d_signals_install();
+	exit = measure_law(cli, v, sizes[0], &r);
+	if (!exit)
+		exit = report_law(cli, r);
+	if (!exit && r->value == H2D_LAW_FAILS)
+		exit = H2D_EXIT_NEGATIVE;
+	if (!exit && r->value == H2D_LAW_UNDECIDED) {
+		fputs("h2d: undecided: nothing was restarted on this device\n", stderr);
+		exit = H2D_EXIT_UNKNOWN;
+	}
+	h2d_law_free(r);
+	return exit;
+}
+
 static int run(struct h2d_cli *cli, void *values, int count, char **words)
 {
 	struct values *v = values;
@@ -231,6 +355,8 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 	(void)count;
 	(void)words;
 	cli->file = v->file;
+	if (v->experiment)
+		return run_law(cli, v);
 	exit = measure(cli, v, &r);
 	if (!exit)
 		exit = report(cli, r);

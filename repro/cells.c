@@ -59,6 +59,11 @@ const struct h2d_cell *h2d_cell_find(const char *name)
 	return NULL;
 }
 
+bool h2d_cell_is_private(const struct h2d_cell *c)
+{
+	return c->source != H2D_CELL_FILE_SHARED && c->source != H2D_CELL_MEMFD_SHARED;
+}
+
 static void invalid(struct h2d_cell_map *m, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -107,6 +112,22 @@ static int memory_file(uint64_t bytes)
 	return fd;
 }
 
+/*
+ * Where the kernel puts the mapping, but never aligned only because a neighbour is: one page of
+ * address space goes between. Filesystems that align mappings for huge pages (ext4, xfs) do so
+ * all the same, plain tmpfs does not.
+ */
+static void keep_distance(struct h2d_cell_map *m)
+{
+	void *p = mmap(NULL, (size_t)page_bytes(), PROT_NONE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		return;
+	m->reserved = p;
+	m->reserved_bytes = page_bytes();
+}
+
 /* Inaccessible address space around the mapping also keeps it from merging with neighbours,
  * whose pages smaps would then count. */
 static unsigned char *reserve(struct h2d_cell_map *m)
@@ -135,10 +156,8 @@ static int map_memory(struct h2d_cell_map *m, const struct h2d_known_file *file)
 {
 	const struct h2d_cell *c = m->cell;
 	const bool anonymous = c->source == H2D_CELL_ANONYMOUS;
-	const bool shared =
-		c->source == H2D_CELL_FILE_SHARED || c->source == H2D_CELL_MEMFD_SHARED;
 	const int prot = PROT_READ | (c->flags & W ? PROT_WRITE : 0);
-	int flags = shared ? MAP_SHARED : MAP_PRIVATE, fd = file->fd;
+	int flags = h2d_cell_is_private(c) ? MAP_PRIVATE : MAP_SHARED, fd = file->fd;
 	unsigned char *at = NULL;
 	void *p;
 
@@ -147,6 +166,8 @@ static int map_memory(struct h2d_cell_map *m, const struct h2d_known_file *file)
 		if (at == MAP_FAILED)
 			return errno;
 		flags |= MAP_FIXED;
+	} else {
+		keep_distance(m);
 	}
 	if (anonymous) {
 		flags |= MAP_ANONYMOUS;
@@ -165,7 +186,8 @@ static int map_memory(struct h2d_cell_map *m, const struct h2d_known_file *file)
 	/* One kind of page in a cell: huge ones only where the cell is about them. */
 	if (anonymous)
 		madvise(p, (size_t)m->bytes,
-			c->flags & H2D_CELL_HUGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+			c->flags & (H2D_CELL_HUGE | H2D_CELL_HUGE_ZERO) ? MADV_HUGEPAGE
+									: MADV_NOHUGEPAGE);
 	return 0;
 }
 
@@ -223,6 +245,9 @@ static void prepare(struct h2d_cell_map *m)
 	case H2D_PREPARE_READ_SPARSE:
 		touch_sparsely(m);
 		break;
+	case H2D_PREPARE_READ_FIRST:
+		h2d_cell_touch(m->data, 1, 1);
+		break;
 	case H2D_PREPARE_WRITE:
 	case H2D_PREPARE_WRITE_FORK:
 		h2d_known_fill(m->data, m->bytes, 0);
@@ -258,6 +283,11 @@ static void check_presence(struct h2d_cell_map *m)
 	case H2D_PRESENCE_NONE:
 		if (p->present_count)
 			invalid(m, "%" PRIu64 " pages are present", p->present_count);
+		break;
+	case H2D_PRESENCE_SOME:
+		if (!p->present_count || p->present_count > p->page_count / 2)
+			invalid(m, "%" PRIu64 " of %" PRIu64 " pages are present",
+				p->present_count, p->page_count);
 		break;
 	case H2D_PRESENCE_SPARSE:
 		if (p->present_span_count != p->span_count)
@@ -300,6 +330,22 @@ static void check_pages(struct h2d_cell_map *m)
 	}
 }
 
+static void check_size_of_pages(struct h2d_cell_map *m)
+{
+	const struct h2d_page_state *p = &m->pages;
+	const uint64_t huge = m->smaps.huge_bytes;
+	const bool contiguous = p->contiguous_count >= p->present_count / 10 * 9;
+
+	if (m->cell->flags & H2D_CELL_HUGE && huge < m->bytes / 2)
+		invalid(m, "only %" PRIu64 " KiB are mapped by PMD", huge >> 10);
+	if (m->cell->flags & H2D_CELL_LARGE && huge)
+		invalid(m, "%" PRIu64 " KiB are mapped by PMD", huge >> 10);
+	if (m->cell->flags & (H2D_CELL_LARGE | H2D_CELL_HUGE_ZERO) && !contiguous)
+		invalid(m,
+			"%" PRIu64 " of %" PRIu64 " frames follow each other: no large folios",
+			p->contiguous_count, p->present_count);
+}
+
 static void check_mapping(struct h2d_cell_map *m)
 {
 	const struct h2d_smaps *s = &m->smaps;
@@ -309,8 +355,7 @@ static void check_mapping(struct h2d_cell_map *m)
 	if (s->map_count != 1 || s->begin != (uintptr_t)m->data ||
 	    s->end != (uintptr_t)m->data + m->bytes)
 		invalid(m, "the kernel merged or split the mapping");
-	if (m->cell->flags & H2D_CELL_HUGE && s->huge_bytes < m->bytes / 2)
-		invalid(m, "only %" PRIu64 " KiB are mapped by PMD", s->huge_bytes >> 10);
+	check_size_of_pages(m);
 }
 
 static void expect(struct h2d_cell_map *m)

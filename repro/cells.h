@@ -31,6 +31,7 @@ enum h2d_cell_prepare {
 	H2D_PREPARE_NOTHING,
 	H2D_PREPARE_READ,	  /**< one byte of every page is read */
 	H2D_PREPARE_READ_SPARSE,  /**< one byte of every span is read */
+	H2D_PREPARE_READ_FIRST,	  /**< one byte of all is read */
 	H2D_PREPARE_WRITE,	  /**< the known bytes are written */
 	H2D_PREPARE_WRITE_FORK,	  /**< written, then shared with a child that lives on */
 	H2D_PREPARE_POPULATE,	  /**< MADV_POPULATE_WRITE, Linux 5.14 */
@@ -39,7 +40,12 @@ enum h2d_cell_prepare {
 };
 
 /** What must be present when the copy starts. */
-enum h2d_cell_presence { H2D_PRESENCE_NONE, H2D_PRESENCE_SPARSE, H2D_PRESENCE_ALL };
+enum h2d_cell_presence {
+	H2D_PRESENCE_NONE,
+	H2D_PRESENCE_SOME,   /**< something, and less than half */
+	H2D_PRESENCE_SPARSE, /**< something in every span, and less than half */
+	H2D_PRESENCE_ALL,
+};
 
 /** Of what kind the present pages are. */
 enum h2d_cell_pages {
@@ -50,12 +56,15 @@ enum h2d_cell_pages {
 };
 
 enum {
-	H2D_CELL_WRITABLE = 1 << 0, /**< mapped with PROT_WRITE */
-	H2D_CELL_ALIGNED = 1 << 1,  /**< placed at a multiple of 2 MiB, else where the kernel
-				     *   puts it (anonymous ones are always placed) */
-	H2D_CELL_SHIFTED = 1 << 2,  /**< placed one page behind a multiple of 2 MiB */
-	H2D_CELL_ZEROS = 1 << 3,    /**< the bytes are zeros */
-	H2D_CELL_HUGE = 1 << 4,	    /**< must be mapped by PMD where it is present */
+	H2D_CELL_WRITABLE = 1 << 0,  /**< mapped with PROT_WRITE */
+	H2D_CELL_ALIGNED = 1 << 1,   /**< placed at a multiple of 2 MiB, else where the kernel
+				      *   puts it (anonymous ones are always placed) */
+	H2D_CELL_SHIFTED = 1 << 2,   /**< placed one page behind a multiple of 2 MiB */
+	H2D_CELL_ZEROS = 1 << 3,     /**< the bytes are zeros */
+	H2D_CELL_HUGE = 1 << 4,	     /**< huge pages are asked for and must be mapped by PMD */
+	H2D_CELL_LARGE = 1 << 5,     /**< must be large folios that are not mapped by PMD */
+	H2D_CELL_HUGE_ZERO = 1 << 6, /**< huge pages are asked for; smaps never shows the huge
+				      *   zero page, its frames do */
 };
 
 struct h2d_cell {
@@ -72,6 +81,9 @@ struct h2d_cell {
 	 *  against both. */
 	bool waits, moves;
 };
+
+/** Whether a write through the mapping replaces pages (private) or changes them in place. */
+bool h2d_cell_is_private(const struct h2d_cell *c);
 
 /** The cells of `h2d repro`, ended by a NULL name. */
 extern const struct h2d_cell h2d_cells[];

@@ -144,10 +144,23 @@ static int write_all(int fd, uint64_t bytes)
 	return err;
 }
 
+static int fill_file(struct h2d_known_file *f, const struct h2d_log *log)
+{
+	struct statfs fs;
+	int err = write_all(f->fd, f->bytes);
+
+	if (!err && !fstatfs(f->fd, &fs))
+		f->filesystem_type = (uint64_t)(unsigned long)fs.f_type;
+	if (!err)
+		return 0;
+	h2d_fail_errno(log, err, "%s: writing %" PRIu64 " bytes", f->path, f->bytes);
+	h2d_known_file_close(f);
+	return err == ENOMEM ? H2D_E_NOMEM : H2D_E_IO;
+}
+
 int h2d_known_file_make(const char *path, uint64_t bytes, const struct h2d_log *log,
 			struct h2d_known_file *out)
 {
-	struct statfs fs;
 	int err;
 
 	memset(out, 0, sizeof(*out));
@@ -163,15 +176,24 @@ int h2d_known_file_make(const char *path, uint64_t bytes, const struct h2d_log *
 		return h2d_fail_errno(log, err, "%s: cannot make a file",
 				      path ? path : "current directory, $TMPDIR");
 	}
-	err = write_all(out->fd, bytes);
-	if (!err && !fstatfs(out->fd, &fs))
-		out->filesystem_type = (uint64_t)(unsigned long)fs.f_type;
+	/* From here on nobody else can see it, and nothing is left whatever happens. */
 	unlink(out->path);
-	if (!err)
-		return 0;
-	h2d_fail_errno(log, err, "%s: writing %" PRIu64 " bytes", out->path, bytes);
-	h2d_known_file_close(out);
-	return err == ENOMEM ? H2D_E_NOMEM : H2D_E_IO;
+	return fill_file(out, log);
+}
+
+int h2d_known_file_adopt(int fd, const char *name, uint64_t bytes, const struct h2d_log *log,
+			 struct h2d_known_file *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->fd = fd;
+	out->bytes = bytes;
+	out->path = strdup(name);
+	if (!out->path) {
+		close(fd);
+		out->fd = -1;
+		return h2d_fail(log, H2D_E_NOMEM, "out of memory");
+	}
+	return fill_file(out, log);
 }
 
 void h2d_known_file_close(struct h2d_known_file *f)

@@ -34,6 +34,10 @@ struct h2d_known_file {
  */
 int h2d_known_file_make(const char *path, uint64_t bytes, const struct h2d_log *log,
 			struct h2d_known_file *out);
+/** The same in an empty file that the caller opened for reading and writing; `fd` is taken
+ * over, also on failure. @param name  for messages */
+int h2d_known_file_adopt(int fd, const char *name, uint64_t bytes, const struct h2d_log *log,
+			 struct h2d_known_file *out);
 void h2d_known_file_close(struct h2d_known_file *f);
 
 #endif

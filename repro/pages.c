@@ -14,6 +14,7 @@
 #define SWAPPED	  (UINT64_C(1) << 62)
 #define FILE_PAGE (UINT64_C(1) << 61)
 #define EXCLUSIVE (UINT64_C(1) << 56)
+#define FRAME	  ((UINT64_C(1) << 55) - 1)
 
 static bool is_present(const void *entries, uint64_t i)
 {
@@ -44,6 +45,9 @@ void h2d_pages_count(const uint64_t *entries, uint64_t count, uint64_t address,
 				out->anonymous_count++;
 			if (!(e & FILE_PAGE) && (e & EXCLUSIVE))
 				out->exclusive_count++;
+			if (i && (entries[i - 1] & PRESENT) && (e & FRAME) &&
+			    (e & FRAME) == (entries[i - 1] & FRAME) + 1)
+				out->contiguous_count++;
 		} else if (e & SWAPPED) {
 			out->swapped_count++;
 		}

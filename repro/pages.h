@@ -17,11 +17,14 @@
 /** Entries of one range, counted. */
 struct h2d_page_state {
 	uint64_t page_bytes, page_count;
-	uint64_t present_count;	     /**< bit 63 */
-	uint64_t file_count;	     /**< present, of a file or of shared memory (bit 61) */
-	uint64_t anonymous_count;    /**< present, neither; the zero page counts here */
-	uint64_t exclusive_count;    /**< anonymous and mapped nowhere else (bit 56) */
-	uint64_t swapped_count;	     /**< bit 62 */
+	uint64_t present_count;	  /**< bit 63 */
+	uint64_t file_count;	  /**< present, of a file or of shared memory (bit 61) */
+	uint64_t anonymous_count; /**< present, neither; the zero page counts here */
+	uint64_t exclusive_count; /**< anonymous and mapped nowhere else (bit 56) */
+	uint64_t swapped_count;	  /**< bit 62 */
+	/** Present pages whose frame follows that of the page before them: nearly all of them
+	 * in large folios. 0 without CAP_SYS_ADMIN, to whom alone the kernel tells frames. */
+	uint64_t contiguous_count;
 	uint64_t span_count;	     /**< spans that the range overlaps */
 	uint64_t present_span_count; /**< … that hold a present entry */
 	/**

@@ -1,192 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* needs: h2d_repro */
 #include <jansson.h>
-#include <stdint.h>
-#include <unistd.h>
 
-#include "core/clock.h"
-#include "device/engine_thread.h"
-#include "repro/repro.h"
-#include "test.h"
-
-#define MIB (UINT64_C(1) << 20)
-
-/*
- * A back-end that does to its sources what the kernel does, without a kernel module: where the
- * mapping is private and writable it replaces every page by writing it, and counts the spans
- * for which a driver would have restarted.
- */
-static struct {
-	enum h2d_retry_policy policy;
-	enum h2d_permission_rule rule;
-	bool corrupt; /* a byte on its way */
-	bool refuse_zero_page;
-	int64_t extra_windows;
-	struct h2d_hmm_count count;
-} kernel;
-
-static void replace_pages(unsigned char *p, uint64_t bytes)
-{
-	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-	struct h2d_page_state pages;
-	struct h2d_smaps smaps;
-
-	kernel.count.requests++;
-	if (h2d_smaps_read(p, bytes, NULL, &smaps) || h2d_pages_read(p, bytes, NULL, &pages))
-		return;
-	if (kernel.rule == H2D_PERMISSION_ACCESS || smaps.permissions[1] != 'w')
-		return;
-	if (kernel.policy != H2D_RETRY_REFRESH)
-		kernel.count.restarts += pages.replaced_span_count;
-	if (kernel.policy == H2D_RETRY_STALE)
-		kernel.count.windows += pages.replaced_span_count;
-	for (uint64_t at = 0; at < bytes; at += page) {
-		volatile unsigned char *byte = p + at;
-
-		*byte = *byte;
-	}
-}
-
-static struct {
-	uintptr_t begin, end;
-} ours[64];
-
-static bool is_ours(const void *p)
-{
-	for (size_t i = 0; i < 64; i++)
-		if ((uintptr_t)p >= ours[i].begin && (uintptr_t)p < ours[i].end)
-			return true;
-	return false;
-}
-
-static void *take(uint64_t bytes)
-{
-	void *p = aligned_alloc(4096, (size_t)bytes);
-
-	for (size_t i = 0; p && i < 64; i++)
-		if (!ours[i].end) {
-			ours[i].begin = (uintptr_t)p;
-			ours[i].end = (uintptr_t)p + bytes;
-			break;
-		}
-	return p;
-}
-
-static void give(void *p)
-{
-	for (size_t i = 0; p && i < 64; i++)
-		if (ours[i].begin == (uintptr_t)p)
-			ours[i].begin = ours[i].end = 0;
-	free(p);
-}
-
-static int fake_move(void *ctx, void *dst, const void *src, uint64_t bytes)
-{
-	const bool pageable = !is_ours(src);
-
-	(void)ctx;
-	if (pageable && kernel.refuse_zero_page && !((const unsigned char *)src)[0] &&
-	    !((const unsigned char *)src)[1])
-		return H2D_E_DEVICE;
-	if (pageable)
-		replace_pages((unsigned char *)(uintptr_t)src, bytes);
-	memcpy(dst, src, bytes);
-	if (pageable && kernel.corrupt)
-		((unsigned char *)dst)[bytes / 2] ^= 0x10;
-	return 0;
-}
-
-static int fake_open(struct h2d_device *dev, const char *args)
-{
-	struct h2d_soft *soft;
-	int rc = h2d_soft_create(&dev->log, fake_move, NULL, NULL, &soft);
-
-	(void)args;
-	dev->priv = soft;
-	return rc;
-}
-
-static void fake_close(struct h2d_device *dev)
-{
-	h2d_soft_release(dev->priv);
-}
-
-static int fake_alloc(struct h2d_device *dev, uint64_t bytes, struct h2d_devmem *out)
-{
-	(void)dev;
-	out->ptr = take(bytes);
-	out->bytes = bytes;
-	return out->ptr ? 0 : H2D_E_DEVICE_MEMORY;
-}
-
-static void fake_free(struct h2d_device *dev, struct h2d_devmem *mem)
-{
-	(void)dev;
-	give(mem->ptr);
-}
-
-static int fake_host_alloc(struct h2d_device *dev, uint64_t bytes, void **out)
-{
-	(void)dev;
-	*out = take(bytes);
-	return *out ? 0 : H2D_E_NOMEM;
-}
-
-static void fake_host_free(struct h2d_device *dev, void *p, uint64_t bytes)
-{
-	(void)dev;
-	(void)bytes;
-	give(p);
-}
-
-static void fake_count(struct h2d_device *dev, struct h2d_hmm_count *out)
-{
-	(void)dev;
-	*out = kernel.count;
-	out->timeout_ms = 1000;
-	out->hz = 250;
-	out->windows_counted = true;
-	memset(&kernel.count, 0, sizeof(kernel.count));
-}
-
-static const struct h2d_backend fake = {
-	.name = "hmm-fake",
-	.summary = "replaces pages as the kernel would",
-	.abi = H2D_BACKEND_ABI,
-	.caps = H2D_DEV_READABLE | H2D_DEV_HMM,
-	.open = fake_open,
-	.close = fake_close,
-	.alloc = fake_alloc,
-	.free = fake_free,
-	.host_alloc = fake_host_alloc,
-	.host_free = fake_host_free,
-	.stream_create = h2d_soft_stream_create,
-	.stream_destroy = h2d_soft_stream_destroy,
-	.copy_to_device = h2d_soft_copy,
-	.copy_to_host = h2d_soft_copy,
-	.event_create = h2d_soft_event_create,
-	.event_destroy = h2d_soft_event_destroy,
-	.event_record = h2d_soft_event_record,
-	.event_query = h2d_soft_event_query,
-	.event_wait = h2d_soft_event_wait,
-	.hmm_count = fake_count,
-};
+#include "fake_hmm.h"
 
 static struct h2d_device device;
-
-static void open_fake(enum h2d_retry_policy policy, enum h2d_permission_rule rule)
-{
-	memset(&kernel, 0, sizeof(kernel));
-	kernel.policy = policy;
-	kernel.rule = rule;
-	memset(&device, 0, sizeof(device));
-	device.backend = &fake;
-	device.caps = fake.caps;
-	device.copy_timeout_ns = 30000000000ull;
-	snprintf(device.facts.name, sizeof(device.facts.name), "hmm-fake");
-	if (fake.open(&device, ""))
-		exit(1);
-}
 
 static const uint64_t sizes[] = {2 * MIB, 4 * MIB};
 
@@ -201,7 +19,7 @@ static int run(const struct h2d_repro_opts *more, struct h2d_repro_result **r)
 		o.size_count = 2;
 	}
 	if (!o.file)
-		o.file = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
+		o.file = scratch();
 	return h2d_repro_run(&device, &o, r);
 }
 
@@ -221,7 +39,7 @@ static void windows_without_seconds_are_inconclusive(void)
 {
 	struct h2d_repro_result *r;
 
-	open_fake(H2D_RETRY_STALE, H2D_PERMISSION_VMA);
+	open_fake(&device, H2D_RETRY_STALE, H2D_PERMISSION_VMA);
 	REQUIRE(!run(NULL, &r));
 	CHECK_EQ(r->verdict.value, H2D_VERDICT_INCONCLUSIVE);
 	CHECK_EQ(r->cells[3].samples[0].windows, (int64_t)r->cells[3].expected_windows);
@@ -246,7 +64,7 @@ static void policies(void)
 	for (size_t i = 0; i < 3; i++) {
 		struct h2d_repro_result *r;
 
-		open_fake(rows[i].policy, rows[i].rule);
+		open_fake(&device, rows[i].policy, rows[i].rule);
 		REQUIRE(!run(NULL, &r));
 		CHECK_EQ(r->verdict.value, rows[i].value);
 		CHECK_EQ(r->verdict.retry_policy, rows[i].said);
@@ -279,7 +97,7 @@ static void memory_moves_where_it_must(void)
 	};
 	struct h2d_repro_result *r;
 
-	open_fake(H2D_RETRY_NONE, H2D_PERMISSION_VMA);
+	open_fake(&device, H2D_RETRY_NONE, H2D_PERMISSION_VMA);
 	REQUIRE(!run(NULL, &r));
 	for (size_t i = 0; i < 12; i++) {
 		struct h2d_repro_cell *c = cell(r, rows[i].name, 4 * MIB);
@@ -303,7 +121,7 @@ static void repeats_and_selection(void)
 	struct h2d_repro_opts o = {.cells = names, .cell_count = 2, .repeat = 3};
 	struct h2d_repro_result *r;
 
-	open_fake(H2D_RETRY_REFRESH, H2D_PERMISSION_VMA);
+	open_fake(&device, H2D_RETRY_REFRESH, H2D_PERMISSION_VMA);
 	REQUIRE(!run(&o, &r));
 	CHECK_EQ(r->cell_count, 4);
 	for (size_t i = 0; i < r->cell_count; i++)
@@ -328,7 +146,7 @@ static void failures(void)
 	struct h2d_repro_opts o = {.cells = unknown, .cell_count = 1};
 	struct h2d_repro_result *r = (void *)1;
 
-	open_fake(H2D_RETRY_REFRESH, H2D_PERMISSION_VMA);
+	open_fake(&device, H2D_RETRY_REFRESH, H2D_PERMISSION_VMA);
 	CHECK_EQ(run(&o, &r), H2D_E_NOT_FOUND);
 	CHECK(!r);
 	o = (struct h2d_repro_opts){.sizes = odd, .size_count = 1};
@@ -372,7 +190,7 @@ static void cancelled(void)
 	struct h2d_repro_opts o = {.progress = stop_at_third, .progress_user = &total};
 	struct h2d_repro_result *r;
 
-	open_fake(H2D_RETRY_REFRESH, H2D_PERMISSION_VMA);
+	open_fake(&device, H2D_RETRY_REFRESH, H2D_PERMISSION_VMA);
 	CHECK_EQ(run(&o, &r), H2D_E_CANCELLED);
 	CHECK(!r);
 	CHECK_EQ(total, 24);
@@ -389,7 +207,7 @@ static void plain_devices_never_reach_hmm(void)
 		struct h2d_device *dev;
 
 		REQUIRE(!h2d_device_open(specs[i], NULL, &dev));
-		o.file = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
+		o.file = scratch();
 		REQUIRE(!h2d_repro_run(dev, &o, &r));
 		CHECK_EQ(r->verdict.value, H2D_VERDICT_NOT_APPLICABLE);
 		CHECK_EQ(r->restarts_visible, false);
@@ -408,7 +226,7 @@ static void document(void)
 	struct h2d_json j;
 	char *text;
 
-	open_fake(H2D_RETRY_NONE, H2D_PERMISSION_VMA);
+	open_fake(&device, H2D_RETRY_NONE, H2D_PERMISSION_VMA);
 	REQUIRE(!run(NULL, &r));
 	h2d_json_init_memory(&j, false);
 	h2d_json_object_begin(&j, NULL);
@@ -439,16 +257,6 @@ static void document(void)
 	free(text);
 	h2d_repro_free(r);
 	fake.close(&device);
-}
-
-static bool pagemap_works(void)
-{
-	static char here[2 * 4096];
-	struct h2d_page_state s;
-	uintptr_t page = ((uintptr_t)here + 4095) & ~(uintptr_t)4095;
-
-	*(volatile char *)page = 1;
-	return !h2d_pages_read((void *)page, 4096, NULL, &s) && s.present_count == 1;
 }
 
 int main(void)
