@@ -99,8 +99,14 @@ static int release(struct h2d_reader *r, struct h2d_slot *s, int rc)
 
 static int copied(struct h2d_reader *r, struct h2d_slot *s, int rc)
 {
+	struct h2d_engine *e = r->engine;
+
 	if (!s->stuck)
-		atomic_fetch_sub(&r->engine->in_flight, s->copies);
+		atomic_fetch_sub(&e->in_flight, s->copies);
+	if (rc && !s->stuck)
+		h2d_fail(&e->log, rc, "device %s: a copy of %s, offset %llu, failed",
+			 e->dev->facts.name, e->config->inputs[s->chunk->file].file->path,
+			 (unsigned long long)s->chunk->file_offset);
 	h2d_trace_copy(r, s);
 	return release(r, s, rc);
 }
