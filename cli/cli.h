@@ -141,7 +141,8 @@ int h2d_signals_caught(void);
 
 void h2d_usage_print(FILE *out, const struct h2d_command *command, const char *name);
 void h2d_usage_overview(FILE *out);
-void h2d_manual_print(FILE *out, const struct h2d_command *command);
+/** The page of a command, or of h2d without one; `name` as for h2d_usage_print(). */
+void h2d_manual_print(FILE *out, const struct h2d_command *command, const char *name);
 void h2d_completion_print(FILE *out);
 /** A command or "cache show" by words. @return NULL after a usage error was told */
 const struct h2d_command *h2d_command_find(struct h2d_cli *cli, int count, char **words);

@@ -100,16 +100,15 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 		if (!command)
 			return H2D_EXIT_USAGE;
 	}
+	for (int i = 0; i < count; i++)
+		snprintf(name + strlen(name), sizeof(name) - strlen(name), "%s%s", i ? " " : "",
+			 words[i]);
 	if (v->man) {
-		/* A sub-command is explained on the page of its command. */
-		h2d_manual_print(cli->out, count ? h2d_command_find(cli, 1, words) : NULL);
+		h2d_manual_print(cli->out, command, name);
 		return H2D_EXIT_OK;
 	}
 	if (cli->common.json)
 		return document(cli, command);
-	for (int i = 0; i < count; i++)
-		snprintf(name + strlen(name), sizeof(name) - strlen(name), "%s%s", i ? " " : "",
-			 words[i]);
 	if (command)
 		h2d_usage_print(cli->out, command, name);
 	else

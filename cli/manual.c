@@ -236,16 +236,18 @@ static void see_also(FILE *out, const struct h2d_command *self)
 			i + 1 < n ? " ," : "");
 }
 
-static void page_of_command(FILE *out, const struct h2d_command *c)
+static void page_of_command(FILE *out, const struct h2d_command *c, const char *full)
 {
-	char upper[64];
+	char dashed[64], upper[64];
 	size_t i;
 
-	for (i = 0; c->name[i] && i < sizeof(upper) - 1; i++)
-		upper[i] = (char)toupper((unsigned char)c->name[i]);
-	upper[i] = 0;
+	for (i = 0; full[i] && i < sizeof(upper) - 1; i++) {
+		dashed[i] = full[i] == ' ' ? '-' : full[i];
+		upper[i] = (char)toupper((unsigned char)dashed[i]);
+	}
+	dashed[i] = upper[i] = 0;
 	fprintf(out, ".Dd %s\n.Dt H2D-%s 1\n.Os\n.Sh NAME\n.Nm h2d-%s\n.Nd ", manual_date,
-		upper, c->name);
+		upper, dashed);
 	text(out, c->summary, false);
 	fputs("\n.Sh SYNOPSIS\n", out);
 	if (c->commands)
@@ -256,7 +258,7 @@ static void page_of_command(FILE *out, const struct h2d_command *c)
 			synopsis(out, name, c->commands[k]->arguments);
 		}
 	else
-		synopsis(out, c->name, c->arguments);
+		synopsis(out, full, c->arguments);
 	fputs(".Sh DESCRIPTION\n", out);
 	paragraphs(out, c->description);
 	if (c->commands)
@@ -308,11 +310,11 @@ static void page_of_program(FILE *out)
 	see_also(out, NULL);
 }
 
-void h2d_manual_print(FILE *out, const struct h2d_command *command)
+void h2d_manual_print(FILE *out, const struct h2d_command *command, const char *name)
 {
 	fputs(".\\\" SPDX-License-Identifier: Apache-2.0\n", out);
 	if (command)
-		page_of_command(out, command);
+		page_of_command(out, command, name);
 	else
 		page_of_program(out);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "measure.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "core/clock.h"
 #include "progress.h"
@@ -126,6 +128,25 @@ static int load_once(struct h2d_cli *cli, struct h2d_transfer_values *v,
 	return rc;
 }
 
+/* Whether --trace can be written at all, before a long load finds out. */
+static int check_trace(struct h2d_cli *cli, const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	char folder[4096];
+	size_t bytes = slash ? (size_t)(slash - path) + 1 : 0;
+
+	if (!path)
+		return H2D_EXIT_OK;
+	if (bytes >= sizeof(folder))
+		return h2d_cli_usage(cli, "--trace: the path is too long");
+	memcpy(folder, slash ? path : "./", slash ? bytes : 2);
+	folder[slash ? bytes : 2] = 0;
+	if (access(folder, W_OK | X_OK))
+		return h2d_cli_error(cli, H2D_EXIT_SYSTEM, "--trace: %s: %s", path,
+				     strerror(errno));
+	return H2D_EXIT_OK;
+}
+
 int h2d_measure(struct h2d_cli *cli, struct h2d_transfer_values *v, const char *checkpoint,
 		struct h2d_measurement *m)
 {
@@ -133,6 +154,9 @@ int h2d_measure(struct h2d_cli *cli, struct h2d_transfer_values *v, const char *
 	int exit, rc = 0;
 
 	memset(m, 0, sizeof(*m));
+	exit = check_trace(cli, v->trace);
+	if (exit)
+		return exit;
 	exit = h2d_input_open(cli, checkpoint, &m->in);
 	if (!exit)
 		exit = h2d_selection_check(cli, &m->in, &v->selection);

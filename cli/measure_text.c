@@ -9,14 +9,15 @@ static void label(FILE *out, const char *name)
 	fprintf(out, "%-12s", name);
 }
 
-static void print_path(FILE *out, const struct h2d_sample *s)
+static void print_path(FILE *out, const struct h2d_transfer_values *v,
+		       const struct h2d_sample *s)
 {
 	char size[32];
 
 	label(out, "path");
 	fputs(s->path_used ? s->path_used : "?", out);
-	if (s->path_requested && s->path_used && strcmp(s->path_requested, s->path_used))
-		fprintf(out, ", asked for %s", s->path_requested);
+	if (v->path && s->path_used && strcmp(v->path, s->path_used))
+		fprintf(out, " for %s", v->path);
 	if (s->reason && s->reason[0]) {
 		fputs(": ", out);
 		h2d_text_safe(out, s->reason, strlen(s->reason));
@@ -157,7 +158,7 @@ void h2d_measurement_print(struct h2d_cli *cli, const struct h2d_transfer_values
 	fprintf(out, "%s%s%s%s\n", m->device.name,
 		m->device.hardware && m->device.hardware[0] ? ", " : "",
 		m->device.hardware ? m->device.hardware : "", v->device ? "" : " (by default)");
-	print_path(out, s);
+	print_path(out, v, s);
 	print_time(out, m, s);
 	print_throughput(out, s);
 	print_memory(out, m, s);
