@@ -87,6 +87,30 @@ static int verify(struct h2d_cli *cli, struct h2d_measurement *m, struct h2d_sam
 	return 0;
 }
 
+/* Since the device was opened; zeros where it does not count. */
+static struct h2d_hmm_total hmm_total(struct h2d_device *dev)
+{
+	struct h2d_hmm_count count = {0};
+
+	if ((dev->caps & H2D_DEV_HMM) && dev->backend->hmm_count)
+		dev->backend->hmm_count(dev, &count);
+	return count.total;
+}
+
+static void take_hmm(struct h2d_sample *s, struct h2d_device *dev,
+		     const struct h2d_hmm_total *before)
+{
+	const struct h2d_hmm_total after = hmm_total(dev);
+
+	s->hmm_visible = (dev->caps & H2D_DEV_HMM) && dev->backend->hmm_count;
+	s->hmm = (struct h2d_hmm_total){
+		.requests = after.requests - before->requests,
+		.restarts = after.restarts - before->restarts,
+		.windows = after.windows - before->windows,
+		.notifier_callbacks = after.notifier_callbacks - before->notifier_callbacks,
+	};
+}
+
 static int load_once(struct h2d_cli *cli, struct h2d_transfer_values *v,
 		     struct h2d_measurement *m, struct h2d_sample *s)
 {
@@ -95,6 +119,7 @@ static int load_once(struct h2d_cli *cli, struct h2d_transfer_values *v,
 	struct h2d_progress progress;
 	struct h2d_load_opts opts;
 	struct rusage before, after;
+	struct h2d_hmm_total hmm;
 	uint64_t begin;
 	int rc;
 
@@ -105,9 +130,11 @@ static int load_once(struct h2d_cli *cli, struct h2d_transfer_values *v,
 	opts.progress = h2d_progress_update;
 	opts.progress_user = &progress;
 	h2d_input_cache_all(&m->in, &s->cache_before);
+	hmm = hmm_total(m->dev);
 	getrusage(RUSAGE_SELF, &before);
 	rc = h2d_load(m->in.ckpt, m->dev, &opts, &weights);
 	getrusage(RUSAGE_SELF, &after);
+	take_hmm(s, m->dev, &hmm);
 	h2d_progress_end(&progress, !rc);
 	if (rc)
 		return rc;

@@ -7,6 +7,7 @@
 #ifndef H2D_CLI_MEASURE_H
 #define H2D_CLI_MEASURE_H
 
+#include "device/device.h"
 #include "memory.h"
 #include "transfer_options.h"
 
@@ -23,6 +24,8 @@ struct h2d_sample {
 	uint64_t extent_bytes[H2D_EXTENT_KINDS];
 	uint32_t extent_count;
 	uint64_t major_faults, minor_faults;
+	bool hmm_visible; /**< the device counts what the kernel's HMM code did */
+	struct h2d_hmm_total hmm;
 	struct h2d_cache_state cache_before, cache_after;
 	bool verified;
 	struct h2d_verify_result verify;
@@ -54,6 +57,10 @@ void h2d_measurement_release(struct h2d_measurement *m);
 /** The sample a report speaks of: the first one that did not verify, else the one whose time is
  *  the (lower) median. */
 const struct h2d_sample *h2d_measurement_reported(const struct h2d_measurement *m);
+
+/** Why the kernel's HMM code can or cannot make copies of this sample's path wait; static text.
+ */
+const char *h2d_measurement_exposure(const struct h2d_sample *s);
 
 /** Measure and report: all of the commands load and verify. @return exit status */
 int h2d_measure_command(struct h2d_cli *cli, struct h2d_transfer_values *v,

@@ -110,6 +110,19 @@ static void faults_json(struct h2d_json *j, const struct h2d_sample *s)
 	h2d_json_object_end(j);
 }
 
+static void hmm_json(struct h2d_json *j, const struct h2d_sample *s)
+{
+	if (!s->hmm_visible)
+		return;
+	h2d_json_object_begin(j, "hmm");
+	h2d_json_u64(j, "request_count", s->hmm.requests);
+	h2d_json_u64(j, "restart_count", s->hmm.restarts);
+	h2d_json_u64(j, "window_count", s->hmm.windows);
+	h2d_json_u64(j, "notifier_callback_count", s->hmm.notifier_callbacks);
+	h2d_json_string(j, "exposure", h2d_measurement_exposure(s));
+	h2d_json_object_end(j);
+}
+
 static void verify_json(struct h2d_json *j, const struct h2d_measurement *m,
 			const struct h2d_sample *s)
 {
@@ -188,6 +201,7 @@ static void samples_json(struct h2d_json *j, const struct h2d_transfer_values *v
 		throughput_json(j, s);
 		cache_json(j, s);
 		faults_json(j, s);
+		hmm_json(j, s);
 		if (v->verify)
 			verify_json(j, m, s);
 		h2d_json_object_end(j);
@@ -238,6 +252,7 @@ int h2d_measurement_document(struct h2d_cli *cli, const struct h2d_transfer_valu
 	memory_json(&j, m, s);
 	cache_json(&j, s);
 	faults_json(&j, s);
+	hmm_json(&j, s);
 	engine_json(&j, v, s);
 	if (v->verify)
 		verify_json(&j, m, s);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "measure.h"
+#include "path/table.h"
 #include "text.h"
 
 static void label(FILE *out, const char *name)
@@ -85,6 +86,32 @@ static void print_cache(FILE *out, const struct h2d_sample *s)
 			h2d_cache_method_name(s->cache_after.method));
 }
 
+const char *h2d_measurement_exposure(const struct h2d_sample *s)
+{
+	const struct h2d_path *p = s->path_used ? h2d_path_find(s->path_used) : NULL;
+
+	if (!p || p->source == H2D_SOURCE_AUTO || p->source == H2D_SOURCE_DEVICE)
+		return "depends on the path of each extent";
+	if (p->staging == H2D_STAGING_RING)
+		return "immune: the sources are memory pinned by the device, which HMM never "
+		       "sees";
+	if (p->staging != H2D_STAGING_NONE || p->source == H2D_SOURCE_WHOLE)
+		return "immune: the sources are anonymous memory of the load's own, whose "
+		       "entries are writable already";
+	if (p->source == H2D_SOURCE_MAP_WRITABLE)
+		return "exposed: the mapping is writable, so every present page of a copy has "
+		       "to be replaced";
+	return "immune: the mapping is read-only, so write access is never asked for";
+}
+
+static void print_hmm(FILE *out, const struct h2d_sample *s)
+{
+	label(out, "HMM");
+	fprintf(out, "%llu windows, %llu restarts in %llu requests\n%-12s%s\n",
+		(unsigned long long)s->hmm.windows, (unsigned long long)s->hmm.restarts,
+		(unsigned long long)s->hmm.requests, "", h2d_measurement_exposure(s));
+}
+
 static void print_verify(FILE *out, const struct h2d_measurement *m, const struct h2d_sample *s)
 {
 	char name[256];
@@ -166,6 +193,8 @@ void h2d_measurement_print(struct h2d_cli *cli, const struct h2d_transfer_values
 	label(out, "faults");
 	fprintf(out, "%llu major, %llu minor\n", (unsigned long long)s->major_faults,
 		(unsigned long long)s->minor_faults);
+	if (s->hmm_visible)
+		print_hmm(out, s);
 	if (v->verify)
 		print_verify(out, m, s);
 	if (v->repeat > 1)

@@ -59,6 +59,11 @@ struct h2d_device_facts {
 	uint32_t unified;
 };
 
+/** Counters of the kernel's HMM path since the device was opened. */
+struct h2d_hmm_total {
+	uint64_t requests, restarts, windows, notifier_callbacks;
+};
+
 /** Counters of the kernel's HMM path, for devices with H2D_DEV_HMM, since they were read last.
  */
 struct h2d_hmm_count {
@@ -68,9 +73,10 @@ struct h2d_hmm_count {
 	uint64_t notifier_callbacks, foreign_callbacks; /**< … from other threads */
 	uint64_t callback_pages, spans_invalidated;
 	uint64_t pages_valid, pages_writable; /**< resolved by the last attempts */
-	int32_t last_code;    /**< outer return code of the last failed request, else 0 */
-	bool windows_counted; /**< the driver's own loop was looked into; else windows are
-			       *   attempts whose duration shows one */
+	int32_t last_code;	    /**< outer return code of the last failed request, else 0 */
+	bool windows_counted;	    /**< the driver's own loop was looked into; else windows are
+				     *   attempts whose duration shows one */
+	struct h2d_hmm_total total; /**< never reset */
 	/* Facts, not reset: the driver's timeout and the kernel's CONFIG_HZ. */
 	uint32_t timeout_ms, hz;
 };

@@ -351,11 +351,17 @@ static void add_counts(struct hmm *h, const struct h2d_hmm_copy_source *req,
 {
 	const bool counted = req->valid & H2D_HMM_VALID_WINDOWS;
 	struct h2d_hmm_count *c = &h->count;
+	uint64_t windows;
 
 	pthread_mutex_lock(&h->lock);
+	windows = h2d_hmm_windows(req, log, c->timeout_ms);
 	c->requests += first;
 	c->restarts += req->restarts;
-	c->windows += h2d_hmm_windows(req, log, c->timeout_ms);
+	c->windows += windows;
+	c->total.requests += first;
+	c->total.restarts += req->restarts;
+	c->total.windows += windows;
+	c->total.notifier_callbacks += req->callbacks;
 	c->windows_counted = counted;
 	c->notifier_callbacks += req->callbacks;
 	c->foreign_callbacks += req->callbacks_foreign;
@@ -428,6 +434,7 @@ static void hmm_count(struct h2d_device *dev, struct h2d_hmm_count *out)
 		.timeout_ms = out->timeout_ms,
 		.hz = out->hz,
 		.windows_counted = out->windows_counted,
+		.total = out->total,
 	};
 	pthread_mutex_unlock(&h->lock);
 }
