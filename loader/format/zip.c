@@ -16,6 +16,8 @@ enum {
 	END64_BYTES = 56,
 	ENTRY_BYTES = 46,
 	LOCAL_BYTES = 30,
+	WINDOW_BYTES = 128 * 1024, /* more than a header with the longest name */
+	DENSE_BYTES = 4096,
 	EXTRA_ZIP64 = 1,
 	FLAG_ENCRYPTED = 0x0001,
 	FLAG_STRONG = 0x0040,
@@ -285,10 +287,36 @@ static int read_directory(struct h2d_zip *zip, struct h2d_reader *r, uint64_t co
 
 /* ---- the records */
 
+/* What was read last. Small records lie so close that one read serves many headers. */
+struct window {
+	unsigned char *data; /* WINDOW_BYTES */
+	uint64_t begin;
+	size_t bytes;
+};
+
+/* The `need` bytes at `at`, with more behind them when `dense`. */
+static int peek(struct h2d_zip *zip, struct h2d_reader *r, struct window *w, uint64_t at,
+		size_t need, bool dense, const unsigned char **p)
+{
+	uint64_t left = zip->directory_offset - at;
+	int rc;
+
+	if (at < w->begin || at - w->begin > w->bytes || need > w->bytes - (at - w->begin)) {
+		w->begin = at;
+		w->bytes = !dense ? need : left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES;
+		rc = h2d_file_read(r->p->file, w->data, w->bytes, at, r->p->log);
+		if (rc)
+			return rc;
+	}
+	*p = w->data + (at - w->begin);
+	return 0;
+}
+
 /* The local header only says where the bytes begin, and must not name another record. */
 static int locate(struct h2d_zip *zip, struct h2d_reader *r, struct h2d_zip_record *rec,
-		  unsigned char *buf)
+		  struct window *w, bool dense)
 {
+	const unsigned char *buf;
 	size_t name_bytes = zip->top_bytes + rec->name_bytes;
 	uint64_t end;
 	int rc;
@@ -299,8 +327,7 @@ static int locate(struct h2d_zip *zip, struct h2d_reader *r, struct h2d_zip_reco
 		return h2d_reader_fail(r, rec->entry_offset,
 				       "its header at %llu does not lie before the directory",
 				       (unsigned long long)rec->header_offset);
-	rc = h2d_file_read(r->p->file, buf, LOCAL_BYTES + name_bytes, rec->header_offset,
-			   r->p->log);
+	rc = peek(zip, r, w, rec->header_offset, LOCAL_BYTES + name_bytes, dense, &buf);
 	if (rc)
 		return rc;
 	if (memcmp(buf, "PK\3\4", 4))
@@ -331,17 +358,21 @@ static int by_place(const void *a, const void *b)
 
 static int locate_all(struct h2d_zip *zip, struct h2d_reader *r)
 {
-	unsigned char *buf = h2d_mem->malloc(LOCAL_BYTES + UINT16_MAX);
+	struct window w = {.data = h2d_mem->malloc(WINDOW_BYTES)};
+	struct h2d_zip_record *rec = zip->records;
 	int rc = 0;
 
-	if (!buf)
+	if (!w.data)
 		return h2d_reader_nomem(r);
+	qsort(rec, zip->count, sizeof(*rec), by_place);
 	for (uint64_t i = 0; i < zip->count && !rc; i++)
-		rc = locate(zip, r, &zip->records[i], buf);
-	free(buf);
+		rc = locate(zip, r, &rec[i], &w,
+			    i + 1 < zip->count &&
+				    rec[i + 1].header_offset - rec[i].header_offset <
+					    DENSE_BYTES);
+	free(w.data);
 	if (rc)
 		return rc;
-	qsort(zip->records, zip->count, sizeof(*zip->records), by_place);
 	for (uint64_t i = 1; i < zip->count; i++) {
 		const struct h2d_zip_record *a = &zip->records[i - 1], *b = a + 1;
 		struct h2d_shown shown;

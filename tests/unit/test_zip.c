@@ -82,6 +82,36 @@ static void styles(void)
 	}
 }
 
+/* Records near each other and far apart, so that headers are read together and one by one. */
+static void near_and_far(void)
+{
+	static const unsigned char big[200000];
+	const size_t size[] = {5, 100, 9000, 7, 150000, 3, 4096, 2};
+	char name[8][16];
+	struct bytes b = {0};
+	struct zip_maker z = {.style = ZIP_113};
+	struct outcome o;
+
+	for (unsigned i = 0; i < 8; i++) {
+		snprintf(name[i], sizeof(name[i]), "data/%u", i);
+		zip_add(&z, name[i], big, size[i]);
+	}
+	zip_make(&z, &b);
+	parse(open_and_keep, b.data, b.n, &o);
+	REQUIRE(o.rc == 0);
+	for (unsigned i = 0; i < 8; i++) {
+		const struct h2d_zip_record *rec = h2d_zip_find(&zip, name[i], 6);
+
+		REQUIRE(rec);
+		CHECK_EQ(rec->offset_bytes, z.file[i].begin);
+		CHECK_EQ(rec->size_bytes, size[i]);
+	}
+	h2d_zip_free(&zip);
+	outcome_free(&o);
+	check_reads(open_zip, &b);
+	bytes_free(&b);
+}
+
 /* A comment, also one that looks like an end record of its own. */
 static void comments(void)
 {
@@ -306,6 +336,7 @@ static void faults(void)
 int main(void)
 {
 	RUN(styles);
+	RUN(near_and_far);
 	RUN(comments);
 	RUN(bad_ends);
 	RUN(bad_entries);
