@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "h2d/h2d.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#include "walk.h"
 
 enum { STORAGE_BYTES = 128, RECORDS = 10, ARCHIVE_MAX_BYTES = 4096 };
 
@@ -80,41 +78,19 @@ static void put_archive(struct out *o, const uint8_t *pickle, size_t bytes)
 	put_number(o, 0, 2);
 }
 
-static void look(const uint8_t *data, size_t bytes)
-{
-	struct h2d_checkpoint *ckpt;
-	struct h2d_metadata_info m = H2D_OPTS(m);
-	struct h2d_tensor_info t = H2D_OPTS(t);
-	volatile unsigned sum = 0;
-
-	if (h2d_checkpoint_open_memory(data, bytes, NULL, &ckpt))
-		return;
-	for (uint64_t i = 0; !h2d_checkpoint_tensor(ckpt, i, &t); i++) {
-		if (t.offset_bytes > bytes || t.size_bytes > bytes - t.offset_bytes)
-			__builtin_trap();
-		for (uint32_t k = 0; k < t.rank; k++)
-			sum += (unsigned)t.shape[k] + (unsigned)(t.strides ? t.strides[k] : 0);
-		sum += (unsigned char)t.name[t.name_bytes];
-	}
-	for (uint64_t i = 0; !h2d_checkpoint_metadata(ckpt, i, &m); i++)
-		for (size_t k = 0; k < m.data_bytes; k++)
-			sum += ((const uint8_t *)m.data)[k];
-	h2d_checkpoint_close(ckpt);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct out o = {0};
 
 	if (bytes >= 2 && data[0] == 'P' && data[1] == 'K') {
-		look(data, bytes);
+		walk_memory(data, bytes);
 		return 0;
 	}
 	o.data = malloc(bytes + ARCHIVE_MAX_BYTES);
 	if (!o.data)
 		return 0;
 	put_archive(&o, data, bytes);
-	look(o.data, o.n);
+	walk_memory(o.data, o.n);
 	free(o.data);
 	return 0;
 }
