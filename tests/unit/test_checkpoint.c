@@ -266,6 +266,75 @@ static void faulty_reads(void)
 	CHECK_EQ(opened, 0);
 }
 
+/* Every read of a set fails once: of the index, of the heads, of the headers. */
+static void faulty_reads_of_a_set(void)
+{
+	static const char index[] = "{\"weight_map\":{\"a\":\"x\",\"b\":\"y\"}}";
+	struct h2d_io_ops io = h2d_io_system;
+	struct h2d_checkpoint *c;
+	struct h2d_open_opts o;
+
+	make_folder("set");
+	write_st("set/x", 4, NAMES("a"));
+	write_st("set/y", 4, NAMES("b"));
+	write_text("set/m.index.json", index);
+	io.pread = odd_pread;
+	io.open = counting_open;
+	io.close = counting_close;
+	h2d_io = &io;
+	mode = FAIL;
+	for (fail_at = 0;; fail_at++) {
+		reads = 0;
+		o = fresh_log();
+		if (!h2d_checkpoint_open(in_scratch("set/m.index.json"), &o, &c))
+			break;
+		CHECK_EQ(lines.errors, 1);
+		CHECK(strstr(lines.error, "Input/output error") != NULL);
+		CHECK_EQ(opened, 0);
+		REQUIRE(fail_at < 50);
+	}
+	CHECK(fail_at > 6);
+	h2d_checkpoint_close(c);
+	CHECK_EQ(opened, 0);
+	h2d_io = &h2d_io_system;
+}
+
+/* ---- several threads on one handle */
+
+static struct h2d_checkpoint *common;
+
+static void *reader(void *arg)
+{
+	int *wrong = arg;
+	const void *view;
+	uint64_t index, size;
+
+	for (int i = 0; i < 200; i++) {
+		const char *name = i % 2 ? "a" : "b";
+
+		*wrong += h2d_checkpoint_find(common, name, 1, &index) != 0;
+		*wrong += h2d_checkpoint_view(common, index, &view, &size) != 0;
+		*wrong += *(const unsigned char *)view != pattern(i % 2 ? 0 : 5000);
+	}
+	return NULL;
+}
+
+static void several_threads(void)
+{
+	pthread_t threads[4];
+	int wrong[4] = {0};
+
+	write_st("m.safetensors", 5000, NAMES("a", "b"));
+	REQUIRE(!h2d_checkpoint_open(in_scratch("m.safetensors"), NULL, &common));
+	for (int i = 0; i < 4; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, reader, &wrong[i]));
+	for (int i = 0; i < 4; i++) {
+		pthread_join(threads[i], NULL);
+		CHECK_EQ(wrong[i], 0);
+	}
+	h2d_checkpoint_close(common);
+}
+
 static void every_allocation_fails(void)
 {
 	struct h2d_checkpoint *c;
@@ -302,6 +371,8 @@ int main(void)
 	RUN(not_files);
 	RUN(view_of_a_changed_file);
 	RUN(faulty_reads);
+	RUN(faulty_reads_of_a_set);
+	RUN(several_threads);
 	RUN(every_allocation_fails);
 	return TEST_DONE();
 }
