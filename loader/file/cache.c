@@ -158,9 +158,11 @@ int h2d_cache_warm(const struct h2d_file *f, uint64_t offset, uint64_t bytes,
 
 		/* Sequential readahead alone keeps too little in flight. */
 		while (asked < end && asked < offset + WARM_AHEAD_BYTES) {
-			h2d_io->fadvise(f->fd, (off_t)asked, WARM_AHEAD_BYTES,
-					POSIX_FADV_WILLNEED);
-			asked += WARM_AHEAD_BYTES;
+			uint64_t ask =
+				end - asked < WARM_AHEAD_BYTES ? end - asked : WARM_AHEAD_BYTES;
+
+			h2d_io->fadvise(f->fd, (off_t)asked, (off_t)ask, POSIX_FADV_WILLNEED);
+			asked += ask;
 		}
 		rc = h2d_file_read(f, buf, n, offset, log);
 		offset += n;

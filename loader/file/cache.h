@@ -21,12 +21,13 @@ struct h2d_cache_state {
 };
 
 /**
- * How much of [offset, offset+bytes) is cached. cachestat answers EPERM without write
- * permission or ownership (mm/filemap.c, can_do_cachestat); the state is then unknown and
- * mincore must not be asked, since it reports everything as cached to such callers
- * (mm/mincore.c, can_do_mincore). mincore is used only when cachestat is absent (ENOSYS) and
- * the file is writable by or owned by the caller. Never fails: an unanswerable question is
- * `H2D_CACHE_UNKNOWN`.
+ * How much of [offset, offset+bytes) is cached, by whole pages, at most the range's own length.
+ * cachestat counts pages whose read is still under way, mincore does not. cachestat answers
+ * EPERM without write permission or ownership (mm/filemap.c, can_do_cachestat); the state is
+ * then unknown and mincore must not be asked, since it reports everything as cached to such
+ * callers (mm/mincore.c, can_do_mincore). mincore is used only when cachestat is absent
+ * (ENOSYS) and the file is writable by or owned by the caller. Never fails: an unanswerable
+ * question is `H2D_CACHE_UNKNOWN`.
  */
 void h2d_cache_query(const struct h2d_file *f, uint64_t offset, uint64_t bytes,
 		     struct h2d_cache_state *out);
