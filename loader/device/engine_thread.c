@@ -7,6 +7,9 @@
 #include "core/mem.h"
 #include "device/engine_thread_i.h"
 
+/* Enough for any copy that is not stuck, when another one was. */
+#define LOST_PATIENCE_NS 100000000ull
+
 /* A copy when `event` is NULL, else the mark of that event. */
 struct op {
 	struct h2d_event *event;
@@ -285,19 +288,29 @@ int h2d_soft_stream_wrap(struct h2d_device *dev, void *native, struct h2d_stream
 	return 0;
 }
 
+/* How long a stream may take to finish what is under way. */
+static uint64_t patience_ns(struct h2d_device *dev)
+{
+	if (atomic_load(&dev->lost) && dev->copy_timeout_ns > LOST_PATIENCE_NS)
+		return LOST_PATIENCE_NS;
+	return dev->copy_timeout_ns;
+}
+
 /* Stop the thread. Under the queue's lock. @return whether it ended in time */
 static bool stop_thread(struct queue *q, struct h2d_device *dev)
 {
-	struct timespec until =
-		h2d_deadline(atomic_load(&dev->lost) ? 0 : dev->copy_timeout_ns);
+	struct timespec until = h2d_deadline(patience_ns(dev));
 	int err = 0;
 
 	q->stop = true;
 	pthread_cond_signal(&q->work);
 	if (q->waiting)
 		pthread_cond_broadcast(&q->room);
-	while (q->started && !q->ended && err != ETIMEDOUT)
-		err = pthread_cond_timedwait(&q->room, &q->lock, &until);
+	while (q->started && !q->ended && !(q->count && err == ETIMEDOUT)) {
+		/* A thread with nothing to do ends for certain, however busy the machine is. */
+		err = q->count ? pthread_cond_timedwait(&q->room, &q->lock, &until)
+			       : pthread_cond_wait(&q->room, &q->lock);
+	}
 	return !q->started || q->ended;
 }
 

@@ -16,7 +16,7 @@
  *  - At most H2D_SOFT_QUEUE_MAX operations wait in a stream; the next one then waits for room,
  *    at most dev->copy_timeout_ns, and fails with H2D_E_DEVICE_LOST.
  *  - stream_destroy() lets pending operations finish. When they do not within copy_timeout_ns
- *    (at once, if the device is lost already), the device becomes lost, the rest is thrown
+ *    (0.1 s if the device is lost already), the device becomes lost, the rest is thrown
  *    away, its events fail with H2D_E_DEVICE_LOST, and the thread is left behind under the copy
  *    it is in. That copy's buffers must never be freed or used again.
  * Nothing polls: all waits are on condition variables.
