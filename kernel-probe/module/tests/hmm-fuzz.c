@@ -4,14 +4,19 @@
  * unmap, protect, truncate and fork, and while the process is signalled, killed, exits or calls
  * exec.
  *
- * usage: hmm-fuzz [-s SEED] [-t SECONDS] [-j PROCESSES] DIRECTORY
+ * Goes on for -t seconds and then, up to ten times as long, until every outcome that shows that
+ * something was reached has been met.
+ *
+ * usage: hmm-fuzz [-s SEED] [-t SECONDS] [-j PROCESSES] [-u] DIRECTORY
  *
  * What must hold: a child dies soon after SIGKILL; outputs are written when the interface says
  * so and agree with each other; errors are those of the interface; afterwards the device still
- * works. That the kernel's log stays clean is for the caller to see, and that the module can
- * then be unloaded. A seed repeats the choices, not the interleaving. Output is TAP.
+ * works and, with -u, the module can be unloaded, so nothing holds it any more. That the
+ * kernel's log stays clean is for the caller to see. Some huge pages are reserved for the time.
+ * A seed repeats the choices, not the interleaving. Output is TAP.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +24,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -170,11 +176,21 @@ static bool reap(pid_t pid)
 	return true;
 }
 
-static void worker(uint64_t seed, uint64_t until)
+/* Outcomes without which a run has reached nothing. */
+static bool reached(void)
+{
+	return atomic_load(&shared->by_code[0]) && atomic_load(&shared->by_code[1]) &&
+	       atomic_load(&shared->by_code[2]) && atomic_load(&shared->by_errno[1]) &&
+	       atomic_load(&shared->by_errno[2]) && atomic_load(&shared->by_errno[3]) &&
+	       atomic_load(&shared->windows) && atomic_load(&shared->foreign) &&
+	       atomic_load(&shared->killed);
+}
+
+static void worker(uint64_t seed, uint64_t until, uint64_t limit)
 {
 	struct fuzz_random r = {seed | 1};
 
-	while (now_ms() < until) {
+	while (now_ms() < until || (now_ms() < limit && !reached())) {
 		pid_t pid = fork();
 
 		if (!pid)
@@ -233,6 +249,22 @@ static void check_device(void)
 	h2d_hmm_close(&hmm);
 }
 
+static void reserve_huge_pages(const char *count)
+{
+	FILE *f = fopen("/proc/sys/vm/nr_hugepages", "we");
+
+	if (f && fputs(count, f) >= 0 && !fclose(f))
+		return;
+	printf("# no huge pages\n");
+}
+
+static void unload(void)
+{
+	int err = syscall(SYS_delete_module, H2D_HMM_MODULE_NAME, O_NONBLOCK) ? errno : 0;
+
+	guest_check(!err && access(H2D_HMM_DEVICE_PATH, F_OK), "unloaded: %s", strerror(err));
+}
+
 static void report(void)
 {
 	printf("# %llu requests of %llu children (%llu killed), %llu disturbances\n",
@@ -250,25 +282,18 @@ static void report(void)
 	guest_check(!atomic_load(&shared->violations), "%u violations%s%s",
 		    atomic_load(&shared->violations), *shared->first_violation ? ": " : "",
 		    shared->first_violation);
-	/* Without these the run has reached nothing. */
-	guest_check(atomic_load(&shared->by_code[0]) && atomic_load(&shared->by_code[1]) &&
-			    atomic_load(&shared->by_code[2]),
-		    "requests done, restarted to the bound, and failed were among them");
-	guest_check(atomic_load(&shared->by_errno[1]) && atomic_load(&shared->by_errno[2]) &&
-			    atomic_load(&shared->by_errno[3]),
-		    "requests refused and interrupted were among them");
-	guest_check(atomic_load(&shared->windows) && atomic_load(&shared->foreign) &&
-			    atomic_load(&shared->killed),
-		    "windows, foreign callbacks and killed processes were among them");
+	guest_check(reached(), "requests done, restarted to the bound, failed, refused and "
+			       "interrupted, windows, foreign callbacks and killed processes");
 }
 
 int main(int argc, char **argv)
 {
 	unsigned jobs = 3, seconds = 30;
-	uint64_t seed = 1, until;
+	uint64_t seed = 1, began;
+	bool leave = false;
 	int option;
 
-	while ((option = getopt(argc, argv, "s:t:j:x")) != -1) {
+	while ((option = getopt(argc, argv, "s:t:j:ux")) != -1) {
 		switch (option) {
 		case 's':
 			seed = strtoull(optarg, NULL, 0);
@@ -278,6 +303,9 @@ int main(int argc, char **argv)
 			break;
 		case 'j':
 			jobs = (unsigned)strtoul(optarg, NULL, 10);
+			break;
+		case 'u':
+			leave = true;
 			break;
 		case 'x': /* what a child turns into */
 			return 0;
@@ -294,18 +322,23 @@ int main(int argc, char **argv)
 		guest_die("mmap");
 	printf("# seed %llu, %u s, %u processes\n", (unsigned long long)seed, seconds, jobs);
 	fflush(stdout);
-	until = now_ms() + seconds * 1000ULL;
+	reserve_huge_pages("8");
+	began = now_ms();
 	for (unsigned i = 0; i < jobs; i++) {
 		pid_t pid = fork();
 
 		if (pid < 0)
 			guest_die("fork");
 		if (!pid)
-			worker(seed * 0x9e3779b97f4a7c15ULL + i * 2 + 1, until);
+			worker(seed * 0x9e3779b97f4a7c15ULL + i * 2 + 1,
+			       began + seconds * 1000ULL, began + seconds * 10000ULL);
 	}
 	while (wait(NULL) > 0 || errno == EINTR)
 		;
 	report();
+	reserve_huge_pages("0");
 	check_device();
+	if (leave)
+		unload();
 	return guest_finish();
 }
