@@ -12,7 +12,8 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-int h2d_folder_list(struct h2d_set *set, const char *path, char ***names, size_t *count)
+int h2d_folder_list(struct h2d_set *set, const char *path, const char *suffix, char ***names,
+		    size_t *count)
 {
 	size_t n = 0, cap = 0;
 	struct dirent *entry;
@@ -24,7 +25,7 @@ int h2d_folder_list(struct h2d_set *set, const char *path, char ***names, size_t
 	if (!dir)
 		return H2D_E_IO;
 	while (errno = 0, (entry = readdir(dir)) != NULL) {
-		if (entry->d_name[0] == '.')
+		if (entry->d_name[0] == '.' || !h2d_set_ends(entry->d_name, suffix))
 			continue;
 		if (n == cap) {
 			char **more;
@@ -148,7 +149,7 @@ int h2d_folder_choose(struct h2d_set *set, const char *path, const char **member
 	size_t count, n = strlen(path) + strlen(slash);
 	int rc;
 
-	rc = h2d_folder_list(set, path, &names, &count);
+	rc = h2d_folder_list(set, path, "", &names, &count);
 	if (rc == H2D_E_NOMEM)
 		return h2d_set_no_memory(set, path);
 	if (rc)

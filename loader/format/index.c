@@ -92,62 +92,58 @@ static bool names(const struct h2d_index *index, const char *file)
 	return false;
 }
 
+/* Take the index at `path` where it names `member` and none was taken before. */
+static int consider(struct h2d_set *set, const char *path, const char *member,
+		    struct h2d_index *taken)
+{
+	struct h2d_index index;
+	int rc = h2d_index_read(set, path, &index, NULL);
+
+	if (rc == H2D_E_NOMEM)
+		return h2d_set_no_memory(set, member);
+	if (rc) {
+		h2d_log_line(set->log, H2D_LOG_WARNING,
+			     "%s: passed over: it cannot be read as an index", path);
+		return 0;
+	}
+	if (!index.map || !names(&index, h2d_set_name(member))) {
+		h2d_index_free(&index);
+		return 0;
+	}
+	if (taken->root) {
+		h2d_index_free(&index);
+		return h2d_fail(
+			set->log, H2D_E_FORMAT,
+			"%s: two indexes name this file, %s and %s: give the one that is "
+			"meant",
+			member, taken->path, path);
+	}
+	*taken = index;
+	return 0;
+}
+
 int h2d_index_beside(struct h2d_set *set, const char *path, struct h2d_index *index)
 {
-	struct h2d_index one;
-	char **list, *folder;
+	char **list, *beside, *folder = h2d_set_beside(set, path, ".");
 	size_t count;
 	int rc;
 
 	*index = (struct h2d_index){0};
-	folder = h2d_set_beside(set, path, ".");
 	if (!folder)
 		return h2d_set_no_memory(set, path);
-	rc = h2d_folder_list(set, folder, &list, &count);
+	rc = h2d_folder_list(set, folder, ".index.json", &list, &count);
 	if (rc == H2D_E_NOMEM)
 		return h2d_set_no_memory(set, path);
 	/* A folder that may be passed through and not listed: then no index is to be seen. */
+	if (rc)
+		return 0;
 	for (size_t i = 0; !rc && i < count; i++) {
-		char *beside;
-
-		if (!h2d_set_ends(list[i], ".index.json"))
-			continue;
 		beside = h2d_set_beside(set, path, list[i]);
-		if (!beside) {
-			rc = h2d_set_no_memory(set, path);
-			break;
-		}
-		rc = h2d_index_read(set, beside, &one, NULL);
-		if (rc == H2D_E_NOMEM) {
-			h2d_set_no_memory(set, path);
-			break;
-		}
-		if (rc) {
-			h2d_log_line(set->log, H2D_LOG_WARNING,
-				     "%s: passed over: it cannot be read as an index", beside);
-			rc = 0;
-			continue;
-		}
-		if (!one.map || !names(&one, h2d_set_name(path))) {
-			h2d_index_free(&one);
-			continue;
-		}
-		if (index->root) {
-			rc = h2d_fail(set->log, H2D_E_FORMAT,
-				      "%s: two indexes name this file, %s and %s: give the one "
-				      "that is meant",
-				      path, index->path, one.path);
-			h2d_index_free(&one);
-			h2d_index_free(index);
-			return rc;
-		}
-		*index = one;
+		rc = beside ? consider(set, beside, path, index) : h2d_set_no_memory(set, path);
 	}
-	if (rc == H2D_E_NOMEM) {
+	if (rc)
 		h2d_index_free(index);
-		return rc;
-	}
-	return 0;
+	return rc;
 }
 
 /* Relative, and inside the index's folder whatever the text. */

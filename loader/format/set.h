@@ -69,9 +69,11 @@ int h2d_split_open(struct h2d_set *set, const char *path);
 
 /** What a directory stands for: (out) the path of an index or of a data file. */
 int h2d_folder_choose(struct h2d_set *set, const char *path, const char **member);
-/** Names in a directory that do not begin with a dot, sorted by byte, in scratch.
- *  @return 0, or a status without a line in the log, and errno when it is a system's. */
-int h2d_folder_list(struct h2d_set *set, const char *path, char ***names, size_t *count);
+/** Names in a directory that end in `suffix` and do not begin with a dot, sorted by byte, in
+ *  scratch. @return 0, or a status without a line in the log, and errno when it is a system's.
+ */
+int h2d_folder_list(struct h2d_set *set, const char *path, const char *suffix, char ***names,
+		    size_t *count);
 /** Does `s` end in `end`? */
 bool h2d_set_ends(const char *s, const char *end);
 
