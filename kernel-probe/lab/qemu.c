@@ -12,7 +12,7 @@
 #define QEMU		   "qemu-system-x86_64"
 #define CONSOLE_KEEP_BYTES (64u << 10)
 /* A healthy guest writes a few lines; this is a loop. */
-#define CONSOLE_FLOOD_BYTES (64u << 20)
+#define CONSOLE_FLOOD_BYTES (4u << 20)
 #define KVM_PROBE_MS	    15000u
 #define ARGUMENT_MAX	    64
 
@@ -127,6 +127,25 @@ static void make_arguments(struct arguments *a, const char *program,
 	add_disks(a, guest);
 }
 
+/* Takes terminal control sequences out, the firmware's above all. */
+static void clean_console(char *text)
+{
+	char *to = text;
+
+	for (const char *p = text; *p; p++) {
+		if (*p == 0x1b && p[1] == '[') {
+			p += 2 + strspn(p + 2, "0123456789;?");
+			if (!*p)
+				break;
+		} else if (*p == 0x1b) {
+			p += p[1] != 0;
+		} else if (*p == '\n' || *p == '\t' || (unsigned char)*p >= 0x20) {
+			*to++ = *p;
+		}
+	}
+	*to = 0;
+}
+
 static enum lab_guest_end how_it_ended(const struct lab_outcome *outcome, const char *console)
 {
 	if (lab_klog_is_panic(console))
@@ -189,8 +208,10 @@ int lab_guest_boot(struct lab *lab, const struct lab_guest *guest,
 	outcome->elapsed_ns = qemu.elapsed_ns;
 	if (!outcome->console || !outcome->errors)
 		err = h2d_fail(&lab->log, H2D_E_NOMEM, "out of memory");
-	else
+	else {
+		clean_console(outcome->console);
 		outcome->end = how_it_ended(&qemu, outcome->console);
+	}
 out:
 	for (size_t i = 0; i < arguments.owned_count; i++)
 		free(arguments.owned[i]);

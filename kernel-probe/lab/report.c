@@ -355,7 +355,12 @@ static void print_tail(FILE *out, const char *text, size_t lines)
 		if (*p == '\n' && p[1])
 			lines--;
 	}
-	print_lines(out, "    | ", *p == '\n' ? p + 1 : p);
+	for (p += *p == '\n'; *p; p += *p == '\n') {
+		size_t n = strcspn(p, "\n");
+
+		fprintf(out, "    | %.*s%s\n", n > 160 ? 160 : (int)n, p, n > 160 ? " …" : "");
+		p += n;
+	}
 }
 
 void h2d_lab_result_print(FILE *out, const struct h2d_lab_result *result)
