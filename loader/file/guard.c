@@ -372,3 +372,23 @@ bool h2d_guard_remove(struct h2d_guard *g)
 	leave(&old);
 	return faulted;
 }
+
+bool h2d_guard_thread_begin(void)
+{
+	sigset_t bus, old;
+
+	sigemptyset(&bus);
+	sigaddset(&bus, SIGBUS);
+	pthread_sigmask(SIG_UNBLOCK, &bus, &old);
+	return sigismember(&old, SIGBUS) == 1;
+}
+
+void h2d_guard_thread_end(bool was_blocked)
+{
+	sigset_t bus;
+
+	sigemptyset(&bus);
+	sigaddset(&bus, SIGBUS);
+	if (was_blocked)
+		pthread_sigmask(SIG_BLOCK, &bus, NULL);
+}

@@ -54,7 +54,8 @@ void h2d_map_release(struct h2d_map *m, uint64_t offset, uint64_t bytes);
  *
  * Guards may be added and removed from several threads. The faulting side takes no lock and
  * calls only async-signal-safe functions. A thread that touches guarded memory must not block
- * SIGBUS (the kernel then kills the process); threads made by h2d_mem never do.
+ * SIGBUS (the kernel then kills the process): threads made by h2d_mem never do, and a caller's
+ * thread is put right by h2d_guard_thread_begin().
  */
 struct h2d_guard;
 
@@ -69,6 +70,11 @@ int h2d_guard_add(struct h2d_map *m, struct h2d_guard **out, const struct h2d_lo
 bool h2d_guard_faulted(const struct h2d_guard *g);
 /** No copy from the map may be running any more. @return as h2d_guard_faulted() */
 bool h2d_guard_remove(struct h2d_guard *g);
+
+/** Let SIGBUS through in the calling thread, which is the program's and may block it, while it
+ *  touches guarded memory. @return what to give to h2d_guard_thread_end() */
+bool h2d_guard_thread_begin(void);
+void h2d_guard_thread_end(bool was_blocked);
 
 enum { H2D_GUARD_MAX = 2048 };
 

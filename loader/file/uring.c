@@ -9,7 +9,7 @@
 #include "file/io.h"
 
 enum {
-	DEPTH_MAX = 4096,
+	DEPTH_MAX = 32768, /* IORING_MAX_ENTRIES */
 	READ_MAX_BYTES = 0x7ffff000,
 	BUSY_MAX = 1000, /* refusals in a row of a submission, 1 ms apart */
 	EINTR_MAX = 1 << 16,

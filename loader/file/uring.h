@@ -24,7 +24,7 @@ struct h2d_uring_done {
 };
 
 /**
- * @param depth  most reads in flight, 1 … 4096
+ * @param depth  most reads in flight, 1 … 32768
  * @param why    (out) static text when H2D_E_UNSUPPORTED is returned: the kernel is without
  *               io_uring or too old for IORING_OP_READ (5.6), it is refused by seccomp or by
  *               kernel.io_uring_disabled, or the memlock limit is too small

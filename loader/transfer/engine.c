@@ -247,6 +247,7 @@ static void drop_rest(struct h2d_engine *e)
 int h2d_engine_run(const struct h2d_engine_config *config, struct h2d_engine_result *result)
 {
 	struct h2d_engine e = {.config = config, .dev = config->dev, .plan = config->plan};
+	bool bus_blocked;
 	int rc;
 
 	memset(result, 0, sizeof(*result));
@@ -270,7 +271,9 @@ int h2d_engine_run(const struct h2d_engine_config *config, struct h2d_engine_res
 			break;
 		}
 	}
+	bus_blocked = h2d_guard_thread_begin();
 	h2d_reader_run(&e.readers[0]);
+	h2d_guard_thread_end(bus_blocked);
 	for (uint32_t i = 1; i < config->readers; i++)
 		if (e.readers[i].started)
 			pthread_join(e.readers[i].thread, NULL);

@@ -130,6 +130,7 @@ static int fetch_view(struct h2d_weights *w, const struct h2d_plan_target *t, ui
 {
 	struct h2d_map *m = w->origins[t->file].view;
 	struct h2d_guard *guard = NULL;
+	bool bus_blocked;
 	int rc;
 
 	if (!w->readback.buf) {
@@ -140,7 +141,9 @@ static int fetch_view(struct h2d_weights *w, const struct h2d_plan_target *t, ui
 	rc = m ? h2d_guard_add(m, &guard, log) : 0;
 	if (rc)
 		return rc;
+	bus_blocked = h2d_guard_thread_begin();
 	memcpy(w->readback.buf, t->dst + offset, bytes);
+	h2d_guard_thread_end(bus_blocked);
 	if (h2d_guard_remove(guard))
 		return h2d_fail(log, H2D_E_CHANGED, "%s: was truncated while in use",
 				w->origins[t->file].file.path);

@@ -10,12 +10,16 @@
 #include "test.h"
 
 static struct h2d_io_ops ops;
-static int fail_open, fail_read, reads, interruptions;
+static int no_proc, fail_open, fail_read, reads, interruptions;
 static struct statx fake;
 static int fake_statx;
 
 static int open_faulty(const char *path, int flags)
 {
+	if (no_proc && !strncmp(path, "/proc", 5)) {
+		errno = ENOENT;
+		return -1;
+	}
 	if (fail_open && (flags & O_DIRECT)) {
 		errno = fail_open;
 		return -1;
@@ -52,7 +56,7 @@ static void reset(void)
 	ops.open = open_faulty;
 	ops.pread = pread_faulty;
 	ops.statx = statx_faulty;
-	fail_open = fail_read = reads = interruptions = fake_statx = 0;
+	no_proc = fail_open = fail_read = reads = interruptions = fake_statx = 0;
 	memset(&fake, 0, sizeof(fake));
 	h2d_io = &ops;
 }
@@ -177,6 +181,32 @@ static void alignment(void)
 	h2d_io = &h2d_io_system;
 }
 
+/* Without /proc the path is all there is, and it must lead to the same file. */
+static void without_proc(void)
+{
+	const char *path = scratch_file("noproc", 9000), *why;
+	struct h2d_direct d;
+	struct h2d_file f;
+	int fd, rc;
+
+	reset();
+	no_proc = 1;
+	rc = open_direct(path, &why);
+	CHECK(!rc || rc == H2D_E_UNSUPPORTED);
+	REQUIRE(!h2d_file_open(&f, path, &scratch_log));
+	REQUIRE(!rename(scratch_file("newer", 9000), path));
+	rc = h2d_direct_open(&d, &f, &why, &scratch_log);
+	CHECK(rc == H2D_E_CHANGED || rc == H2D_E_UNSUPPORTED);
+	h2d_file_close(&f);
+	fd = open(path, O_RDONLY);
+	REQUIRE(!h2d_file_open_fd(&f, fd, NULL, &scratch_log));
+	CHECK_EQ(h2d_direct_open(&d, &f, &why, &scratch_log), H2D_E_UNSUPPORTED);
+	CHECK(why && strstr(why, "no /proc"));
+	h2d_file_close(&f);
+	close(fd);
+	h2d_io = &h2d_io_system;
+}
+
 /* A path that leads elsewhere by now is not followed. */
 static void same_inode(void)
 {
@@ -231,6 +261,7 @@ int main(void)
 	RUN(reads_what_is_there);
 	RUN(reasons);
 	RUN(alignment);
+	RUN(without_proc);
 	RUN(same_inode);
 	RUN(tmpfs);
 	return TEST_DONE();

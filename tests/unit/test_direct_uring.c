@@ -234,7 +234,7 @@ static void reasons(void)
 	CHECK_EQ(exits, 0);
 	init_error = 0;
 	CHECK_EQ(h2d_uring_open(&u, 0, &why, &scratch_log), H2D_E_INVALID);
-	CHECK_EQ(h2d_uring_open(&u, 5000, &why, &scratch_log), H2D_E_INVALID);
+	CHECK_EQ(h2d_uring_open(&u, 32769, &why, &scratch_log), H2D_E_INVALID);
 	h2d_io = &h2d_io_system;
 }
 

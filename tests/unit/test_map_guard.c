@@ -160,6 +160,64 @@ static void written_after_a_fault(void)
 	unmap_file(&mp);
 }
 
+/* hugetlbfs: nothing smaller than its pages can be replaced. */
+static void huge_pages(void)
+{
+	int fd = memfd_create("h2d", MFD_HUGETLB);
+	struct h2d_guard *guard;
+	struct h2d_file f;
+	struct h2d_map m;
+
+	if (fd < 0 || ftruncate(fd, 8 << 20)) {
+		printf("huge_pages: no hugetlbfs here\n");
+		return;
+	}
+	REQUIRE(!h2d_file_open_fd(&f, fd, "huge", &scratch_log));
+	close(fd);
+	if (h2d_map_open(&m, &f, H2D_MAP_SHARED, &scratch_log)) {
+		printf("huge_pages: none are reserved (vm.nr_hugepages)\n");
+		h2d_file_close(&f);
+		return;
+	}
+	CHECK(m.page_bytes > page);
+	REQUIRE(!h2d_guard_add(&m, &guard, &scratch_log));
+	REQUIRE(!ftruncate(f.fd, 0));
+	CHECK_EQ(((volatile unsigned char *)m.base)[m.page_bytes + 12345], 0);
+	CHECK_EQ(((volatile unsigned char *)m.base)[m.bytes - 1], 0);
+	CHECK(h2d_guard_remove(guard));
+	h2d_map_close(&m);
+	h2d_file_close(&f);
+}
+
+/* A program may block SIGBUS in the thread that calls us; the fault must not kill it. */
+static void blocked_in_the_callers_thread(void)
+{
+	struct h2d_guard *guard;
+	sigset_t bus, old, now;
+	struct mapped mp;
+	bool blocked;
+
+	sigemptyset(&bus);
+	sigaddset(&bus, SIGBUS);
+	REQUIRE(!map_file(&mp, "blocked", H2D_MAP_READ));
+	REQUIRE(!h2d_guard_add(&mp.m, &guard, &scratch_log));
+	REQUIRE(!truncate(mp.path, 0));
+	pthread_sigmask(SIG_BLOCK, &bus, &old);
+	blocked = h2d_guard_thread_begin();
+	CHECK(blocked);
+	CHECK_EQ(((volatile unsigned char *)mp.m.base)[0], 0);
+	h2d_guard_thread_end(blocked);
+	pthread_sigmask(SIG_SETMASK, &old, &now);
+	CHECK(sigismember(&now, SIGBUS));
+	blocked = h2d_guard_thread_begin();
+	CHECK(!blocked);
+	h2d_guard_thread_end(blocked);
+	pthread_sigmask(SIG_BLOCK, NULL, &now);
+	CHECK(!sigismember(&now, SIGBUS));
+	CHECK(h2d_guard_remove(guard));
+	unmap_file(&mp);
+}
+
 static void nothing_happens_without_a_fault(void)
 {
 	struct h2d_guard *guard, *none;
@@ -569,6 +627,8 @@ int main(void)
 	RUN(truncated_shared);
 	RUN(truncated_writable);
 	RUN(written_after_a_fault);
+	RUN(huge_pages);
+	RUN(blocked_in_the_callers_thread);
 	RUN(nothing_happens_without_a_fault);
 	RUN(two_loads_from_one_mapping);
 	RUN(all_places_taken);
