@@ -275,7 +275,7 @@ static int read_key(struct gguf *g)
 	struct h2d_metadata *m;
 	const char *key;
 	uint32_t type;
-	bool taken;
+	bool taken = false;
 	int rc;
 
 	h2d_reader_subject(&g->r, "metadata", NULL, 0);
