@@ -16,8 +16,11 @@ static ssize_t write_out(void *cookie, const char *data, size_t bytes)
 
 		if (n >= 0)
 			done += (size_t)n;
-		else if (errno != EINTR || h2d_signals_caught())
+		else if (errno != EINTR)
 			cli->out_errno = errno;
+		/* A pipe that takes no more: a signal cuts the write short, or stops it. */
+		if (done < bytes && !cli->out_errno && h2d_signals_caught())
+			cli->out_errno = EINTR;
 	}
 	/* 0 tells stdio of the error; whatever comes later is thrown away. */
 	return cli->out_errno ? 0 : (ssize_t)bytes;

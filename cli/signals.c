@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "cli.h"
 
-static volatile sig_atomic_t caught;
+/* Read by the threads of a load, so volatile sig_atomic_t would not do. */
+static _Atomic int caught;
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler cannot take a lock");
 
-static void note(int signal)
+static void note(int signal_number)
 {
-	caught = signal;
+	if (!atomic_exchange(&caught, signal_number))
+		return;
+	signal(signal_number, SIG_DFL);
+	raise(signal_number);
 }
 
 void h2d_signals_install(void)
 {
-	/* Without SA_RESTART a blocked write comes back; SA_RESETHAND lets the second one kill.
-	 */
-	struct sigaction noting = {.sa_handler = note, .sa_flags = (int)SA_RESETHAND},
-			 ignoring = {.sa_handler = SIG_IGN};
+	/* Without SA_RESTART a blocked write comes back and sees that it is over. */
+	struct sigaction noting = {.sa_handler = note}, ignoring = {.sa_handler = SIG_IGN};
 
 	sigemptyset(&noting.sa_mask);
 	sigaction(SIGINT, &noting, NULL);
@@ -27,5 +31,5 @@ void h2d_signals_install(void)
 
 int h2d_signals_caught(void)
 {
-	return caught;
+	return atomic_load(&caught);
 }

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the command is made of, where a run of it would not reach every case. */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "cli.h"
 #include "../../unit/test.h"
 #include "memory.h"
@@ -152,6 +156,28 @@ static void memory_peaks(void)
 	CHECK(s.sample_count >= 3);
 }
 
+/* The first signal is noted, also of another kind the second one kills. */
+static void second_signal_kills(void)
+{
+	static const int pairs[][2] = {{SIGINT, SIGINT}, {SIGTERM, SIGINT}, {SIGINT, SIGTERM}};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		pid_t pid = fork();
+		int status = 0;
+
+		if (!pid) {
+			h2d_signals_install();
+			raise(pairs[i][0]);
+			if (h2d_signals_caught() != pairs[i][0])
+				_exit(1);
+			raise(pairs[i][1]);
+			_exit(2);
+		}
+		REQUIRE(pid > 0 && waitpid(pid, &status, 0) == pid);
+		CHECK(WIFSIGNALED(status) && WTERMSIG(status) == pairs[i][1]);
+	}
+}
+
 int main(void)
 {
 	RUN(every_status_has_an_exit);
@@ -161,5 +187,6 @@ int main(void)
 	RUN(numbers_for_people);
 	RUN(safe_text);
 	RUN(memory_peaks);
+	RUN(second_signal_kills);
 	return TEST_DONE();
 }
