@@ -75,8 +75,9 @@ enum h2d_agreement {
 /**
  * Compare windows counted by restarts (`by_restart`, -1: restarts not visible) with those in
  * the elapsed time. `plain_ns` is what the same copy takes without any window: where that is
- * more than half a window, elapsed time cannot be divided into windows and is not used. A
- * difference of counts is a disagreement.
+ * more than half a window, elapsed time cannot be divided into windows and is not used. They
+ * agree when the elapsed time has room for that many windows and not for one more; a
+ * sixty-fourth of each (at most a quarter of one in all) may be missing.
  */
 enum h2d_agreement h2d_windows_agree(int64_t by_restart, uint64_t elapsed_ns, uint64_t plain_ns,
 				     struct h2d_window_clock clock);

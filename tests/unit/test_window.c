@@ -147,6 +147,17 @@ static void agreement(void)
 	CHECK_EQ(h2d_windows_agree(16, MS(229), MS(220), hz250), H2D_DISAGREE);
 	CHECK_EQ(h2d_windows_agree(0, MS(16019.6), MS(3), hz1000), H2D_DISAGREE);
 	CHECK_EQ(h2d_windows_agree(15, MS(16064.2), MS(3), hz250), H2D_DISAGREE);
+	CHECK_EQ(h2d_windows_agree(17, MS(16064.2), MS(3), hz250), H2D_DISAGREE);
+	CHECK_EQ(h2d_windows_agree(16, MS(17068), MS(3), hz250), H2D_DISAGREE);
+	CHECK_EQ(h2d_windows_agree(16, MS(17067), MS(3), hz250), H2D_AGREE);
+	CHECK_EQ(h2d_windows_agree(INT64_MAX, MS(17067), MS(3), hz250), H2D_DISAGREE);
+	/* Windows that ended some milliseconds early, as under a busy hypervisor. */
+	CHECK_EQ(h2d_windows_agree(16, MS(16064 - 200), MS(3), hz250), H2D_AGREE);
+	CHECK_EQ(h2d_windows_agree(16, MS(16064 - 260), MS(3), hz250), H2D_DISAGREE);
+	CHECK_EQ(h2d_windows_agree(1, MS(1004 - 10), MS(3), hz250), H2D_AGREE);
+	CHECK_EQ(h2d_windows_agree(1, MS(980), MS(3), hz250), H2D_DISAGREE);
+	CHECK_EQ(h2d_windows_agree(1000, MS(1004000.0 - 240), MS(3), hz250), H2D_AGREE);
+	CHECK_EQ(h2d_windows_agree(1000, MS(1004000.0 - 260), MS(3), hz250), H2D_DISAGREE);
 	CHECK_EQ(h2d_windows_agree(-1, MS(16019.6), MS(3), hz1000), H2D_ONE_SIDED);
 	/* A copy that is slow by itself cannot be divided into windows. */
 	CHECK_EQ(h2d_windows_agree(0, MS(1500), MS(1400), hz250), H2D_ONE_SIDED);
