@@ -50,11 +50,12 @@ int h2d_cli_close_out(struct h2d_cli *cli, int exit)
 		err = errno;
 	if (!err)
 		return exit;
-	if (err == EINTR && h2d_signals_caught())
-		return exit ? exit : H2D_EXIT_CANCELLED;
 	if (exit && exit != H2D_EXIT_NEGATIVE)
-		return exit;	    /* what went wrong before was told */
-	cli->document_begun = true; /* no document about it can be written */
+		return exit; /* what went wrong before was told */
+	/* No document about it can be written. */
+	cli->document_begun = true;
 	cli->reported = false;
+	if (err == EINTR)
+		return h2d_cli_fail(cli, H2D_STAGE_LOAD, H2D_E_CANCELLED, "stdout");
 	return h2d_cli_error(cli, H2D_EXIT_SYSTEM, "cannot write to stdout: %s", strerror(err));
 }
