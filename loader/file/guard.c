@@ -340,10 +340,10 @@ int h2d_guard_add(struct h2d_map *m, struct h2d_guard **out, const struct h2d_lo
 	 * by h2d_guard_remove(). */
 	if (atomic_load(&m->damaged)) {
 		h2d_guard_remove(g);
-		return h2d_fail(
-			log, H2D_E_CHANGED,
-			"a page of the mapping was lost (SIGBUS): the file was truncated "
-			"while in use, or could not be read");
+		return h2d_fail(log, H2D_E_CHANGED,
+				"%s: a page of its mapping was lost (SIGBUS): the file was "
+				"truncated while in use, or could not be read",
+				m->name);
 	}
 	*out = g;
 	return 0;

@@ -39,6 +39,7 @@ int h2d_map_open(struct h2d_map *m, const struct h2d_file *f, enum h2d_map_kind 
 
 	memset(m, 0, sizeof(*m));
 	m->bytes = f->id.size_bytes;
+	m->name = f->path;
 	m->prot = kind == H2D_MAP_WRITABLE ? PROT_READ | PROT_WRITE : PROT_READ;
 	if (f->fd < 0) {
 		if (kind != H2D_MAP_READ)

@@ -20,6 +20,7 @@ enum h2d_map_kind {
 struct h2d_map {
 	unsigned char *base; /**< NULL for an empty file */
 	uint64_t bytes;	     /**< of the file; the mapping is rounded up to pages */
+	const char *name;    /**< of the file, for messages; the file's own */
 	bool borrowed;	     /**< points into a caller's memory: not ours to unmap */
 	int prot;	     /**< PROT_* of the mapping */
 	uint64_t page_bytes; /**< of the pages that back it: larger on hugetlbfs */

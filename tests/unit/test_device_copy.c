@@ -204,6 +204,17 @@ static void marks(void)
 	CHECK_EQ(dst, 1);
 	CHECK_EQ(device_wait(s, 20 * SECOND), 0);
 
+	/* The first place is reached while the second is not. */
+	fault(H2D_COPY_FAULT_HANG, 2, 1, 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(ops->copy_to_device(s, &dst, &src, sizeof(src)), 0);
+		CHECK_EQ(ops->event_record(e, s), 0);
+	}
+	CHECK(h2d_soft_wait_hanging(soft, 1, 20 * SECOND));
+	CHECK_EQ(ops->event_query(e), 0);
+	h2d_copy_fault_release(soft);
+	CHECK_EQ(ops->event_wait(e, 20 * SECOND), H2D_E_DEVICE_LOST);
+
 	/* Recorded in another stream, then that stream goes first. */
 	{
 		struct h2d_stream *other = stream();
