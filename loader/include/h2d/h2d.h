@@ -259,7 +259,9 @@ struct h2d_weights;
 typedef int (*h2d_progress_fn)(void *user, uint64_t done_bytes, uint64_t total_bytes);
 
 /** A tensor has completely arrived; from a thread of the load, `index` as in
- *  h2d_checkpoint_tensor(), or the number of the target for h2d_load_into(). @since 0.1 */
+ *  h2d_checkpoint_tensor(), or the number of the target for h2d_load_into(). Never while
+ *  another callback of the same load runs. What arrived is known to be right only when the load
+ *  has returned 0: a file that was rewritten meanwhile is found out at the end. @since 0.1 */
 typedef void (*h2d_tensor_done_fn)(void *user, uint64_t index);
 
 /** Selection by name: non-zero keeps tensor `index`. @since 0.1 */
@@ -310,8 +312,8 @@ struct h2d_target {
 	/** Byte range of the tensor; `length_bytes` 0: from `begin_bytes` to its end. */
 	uint64_t begin_bytes, length_bytes;
 	/** 2-D slice instead: `row_count` rows of `row_bytes`, `source_pitch_bytes` apart in
-	 * the tensor from `begin_bytes` on, `target_pitch_bytes` apart in `data`; 0: not a
-	 * slice. */
+	 * the tensor from `begin_bytes` on, `target_pitch_bytes` apart in `data`; a pitch of 0:
+	 * `row_bytes`; `row_count` 0: not a slice. */
 	uint64_t row_count, row_bytes, source_pitch_bytes, target_pitch_bytes;
 };
 
@@ -359,6 +361,8 @@ H2D_API int h2d_load(struct h2d_checkpoint *ckpt, struct h2d_device *dev,
 /**
  * Load `count` targets into memory that the caller owns. Returns when all bytes have arrived
  * (with `opts->stream`: copies are ordered in that stream and have completed on return).
+ * Targets may share bytes of the file but not of memory: overlapping ones are H2D_E_INVALID
+ * (also interleaved rows of different pitches). On failure the memory's contents are undefined.
  * @param report  (out) may be NULL; release its strings with h2d_report_clear(). @since 0.1
  */
 H2D_API int h2d_load_into(struct h2d_checkpoint *ckpt, struct h2d_device *dev,
