@@ -129,6 +129,10 @@ bool fuzz_map_make(struct fuzz_random *r, const char *directory, struct fuzz_map
 	case 12:
 		return map_userfault(m);
 	case 13:
+		/* Few: the kernel asks all processors to forget each of its pages in turn,
+		 * which takes minutes per thousand where they are starved, inside one call that
+		 * no signal ends. */
+		m->bytes = PAGE * (1 + fuzz_below(r, 16));
 		m->fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
 		m->flags = MAP_SHARED;
 		return m->fd >= 0 && !ftruncate(m->fd, (off_t)m->bytes) && map_it(m, 0);

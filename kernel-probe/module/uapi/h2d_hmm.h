@@ -216,8 +216,9 @@ struct h2d_hmm_attempt {
  *
  * The request holds for the address space of the calling process. Attempts through one open
  * file are serialised, as KFD serialises those of one process; open the device twice for
- * attempts that run at the same time. Between attempts any signal ends the request, inside an
- * emulated one a fatal signal does.
+ * attempts that run at the same time. Between attempts any signal ends the request; inside one
+ * a fatal signal is seen by the emulated driver between two calls of hmm_range_fault(), and
+ * after the shipped one has returned. A single call takes as long as its page faults.
  *
  * Returns 0 when the request was carried out, whatever the driver said (see last_code); -EINTR
  * when a signal ended it, with all (out) fields set; otherwise nothing was written: -EINVAL (a
