@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Runs the module's tests under a kernel with KASAN, PROVE_LOCKING and KMEMLEAK.
 #
-# usage: debug-kernel.sh --source DIR|linux-source-*.tar.xz --tests DIR [--out DIR] [--jobs N]
+# usage: debug-kernel.sh --tests DIR [--source DIR|linux-source-*.tar.xz] [--out DIR] [--jobs N]
 #                        [--seconds N] [--build-only]
 #
-# Builds the kernel from a source tree (for example of Debian's package linux-source-6.1) with
-# debug-kernel.config, then the module against it, then boots both in QEMU (emulation; slow) with
-# an initramfs of busybox and the static programs hmm-selftest and hmm-fuzz of --tests, and looks
-# through the guest's log and kmemleak's list. --out keeps the build for the next run.
+# Builds the kernel from a source tree (default: $H2D_KERNEL_SOURCE, else what Debian's package
+# linux-source-6.1 or -6.12 has put under /usr/src) with debug-kernel.config, then the module
+# against it, then boots both in QEMU (emulation; slow) with an initramfs of busybox and the
+# static programs hmm-selftest and hmm-fuzz of --tests, and looks through the guest's log and
+# kmemleak's list. --out keeps the build for the next run.
 # Exit status: 0 clean, 1 something found, 5 a step failed, 77 a tool or the source is missing.
 set -euo pipefail
 
@@ -25,14 +26,18 @@ while [ $# -gt 0 ]; do
 	--jobs) jobs=$2; shift 2 ;;
 	--seconds) seconds=$2; shift 2 ;;
 	--build-only) build_only=1; shift ;;
-	*) sed -n '3,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+	*) sed -n '3,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 	esac
 done
 
 for tool in make gcc flex bison bc cpio gzip qemu-system-x86_64 mkfs.ext4 busybox; do
 	command -v "$tool" >/dev/null || skip "$tool is missing"
 done
-[ -e "$source" ] || skip "no kernel source (--source)"
+source=${source:-${H2D_KERNEL_SOURCE:-}}
+for default in /usr/src/linux-source-6.1.tar.xz /usr/src/linux-source-6.12.tar.xz; do
+	[ -n "$source" ] || [ ! -e "$default" ] || source=$default
+done
+[ -e "$source" ] || skip "no kernel source: give --source, or install linux-source-6.1"
 [ -n "$build_only" ] || [ -x "$tests/hmm-fuzz" ] || skip "no hmm-fuzz in --tests"
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/h2d-debug-kernel.XXXXXX")
@@ -101,7 +106,6 @@ timeout $((seconds * 10 + 900)) qemu-system-x86_64 -accel tcg,thread=multi -cpu 
 
 grep -E '^(ok|not ok|#|FOUND|CONTROL)' "$out/console.log" || true
 grep -q '^GUEST DONE' "$out/console.log" || fail "the guest did not get to its end"
-# Two words of kmemleak and lockdep that are always in a log are not findings.
 if grep -nE 'FOUND|BUG|WARNING|Oops|KASAN:|unreferenced object|possible (circular|recursive)|INFO: task|soft lockup|rcu.*stall' \
 	"$out/console.log"; then
 	echo "debug-kernel: found, see above and $out/console.log" >&2
