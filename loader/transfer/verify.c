@@ -24,6 +24,21 @@ struct verifier {
 	uint64_t total_bytes;
 };
 
+/* Done with a file. `rc`, unless the file changed while it was read again: then what was found
+ * says nothing of the load, be it equal or not. */
+static int close_fresh(struct verifier *v, int rc)
+{
+	int changed = 0;
+
+	if (v->file_index == UINT32_MAX)
+		return rc;
+	if (!rc || rc == H2D_E_MISMATCH)
+		changed = h2d_file_check_unchanged(&v->file, &v->log);
+	h2d_file_close(&v->file);
+	v->file_index = UINT32_MAX;
+	return changed ? changed : rc;
+}
+
 /* A description of its own, proven to be the file that was loaded. */
 static int open_fresh(struct verifier *v, uint32_t index)
 {
@@ -33,9 +48,9 @@ static int open_fresh(struct verifier *v, uint32_t index)
 
 	if (v->file_index == index)
 		return 0;
-	if (v->file_index != UINT32_MAX)
-		h2d_file_close(&v->file);
-	v->file_index = UINT32_MAX;
+	rc = close_fresh(v, 0);
+	if (rc)
+		return rc;
 	if (was->memory) {
 		rc = h2d_file_open_memory(&v->file, was->memory, was->id.size_bytes, &v->log);
 	} else if (was->by_fd) {
@@ -135,6 +150,7 @@ int h2d_verify(const struct h2d_weights *weights, const struct h2d_load_opts *op
 	pthread_mutex_lock(&v.w->readback.lock);
 	for (uint64_t i = 0; !rc && i < v.w->count; i++)
 		rc = verify_tensor(&v, i);
+	rc = close_fresh(&v, rc);
 	pthread_mutex_unlock(&v.w->readback.lock);
 	if (!rc || rc == H2D_E_MISMATCH) {
 		digest = XXH3_128bits_digest(v.hash);
@@ -144,8 +160,6 @@ int h2d_verify(const struct h2d_weights *weights, const struct h2d_load_opts *op
 	if (h2d_info_write(result, &v.result, sizeof(v.result)))
 		rc = H2D_E_INVALID;
 out:
-	if (v.file_index != UINT32_MAX)
-		h2d_file_close(&v.file);
 	XXH3_freeState(v.hash);
 	free(v.buf);
 	return rc;

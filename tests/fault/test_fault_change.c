@@ -162,6 +162,41 @@ static void around_the_load(void)
 	h2d_device_close(dev);
 }
 
+static int change_midway(void *user, uint64_t done, uint64_t total)
+{
+	(void)user;
+	(void)done;
+	(void)total;
+	if (!plan.made)
+		change_file();
+	return 0;
+}
+
+/* Changed after the first tensor was compared, and at no time before. */
+static void while_verifying(void)
+{
+	static const char *const all[] = {"pinned", "mmap", "view"};
+	struct h2d_device *dev = fault_device(&f, "host", 0);
+
+	for (int what = 0; what < CHANGES; what++)
+		for (int p = 0; p < 3; p++) {
+			struct h2d_verify_result v = H2D_OPTS(v);
+			struct h2d_load_opts o = H2D_OPTS(o), vo = H2D_OPTS(vo);
+			struct h2d_weights *w = NULL;
+
+			o.path = all[p];
+			vo.progress = change_midway;
+			plan.what = what;
+			REQUIRE(!restore());
+			REQUIRE(!h2d_load(f.ckpt, dev, &o, &w));
+			plan.made = false;
+			CHECK_EQ(h2d_verify(w, &vo, &v), H2D_E_CHANGED);
+			CHECK(plan.made);
+			h2d_weights_free(w);
+		}
+	h2d_device_close(dev);
+}
+
 int main(void)
 {
 	if (fixture_open(&f, FAULT_FILE_BYTES, fault_extents,
@@ -177,6 +212,7 @@ int main(void)
 	RUN(removed);
 	RUN(appended);
 	RUN(around_the_load);
+	RUN(while_verifying);
 	unlink(spare);
 	fixture_close(&f);
 	return TEST_DONE();
