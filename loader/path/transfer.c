@@ -8,6 +8,24 @@
 #include "path/load.h"
 #include "transfer/trace.h"
 
+/* The trace, unless it would destroy the checkpoint. */
+static int open_trace(struct h2d_load *l)
+{
+	const struct h2d_catalogue *cat = &l->ckpt->cat;
+	int rc = h2d_trace_open(&l->trace, l->opts.trace_path, &l->log);
+
+	for (uint32_t i = 0; !rc && i < cat->file_count; i++)
+		if (h2d_trace_over(l->trace, &cat->files[i]))
+			rc = h2d_fail(&l->log, H2D_E_INVALID,
+				      "%s: a trace cannot be written over the checkpoint",
+				      l->opts.trace_path);
+	if (!rc)
+		return 0;
+	h2d_trace_close(l->trace, true, &l->log);
+	l->trace = NULL;
+	return rc;
+}
+
 int h2d_load_transfer(struct h2d_load *l)
 {
 	struct h2d_engine_config *e = &l->engine;
@@ -15,7 +33,7 @@ int h2d_load_transfer(struct h2d_load *l)
 	int rc = 0, closed;
 
 	if (l->opts.trace_path)
-		rc = h2d_trace_open(&l->trace, l->opts.trace_path, &l->log);
+		rc = open_trace(l);
 	if (rc)
 		return rc;
 	e->dev = l->dev;

@@ -2,9 +2,12 @@
 #include "transfer/trace.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/json.h"
@@ -29,10 +32,36 @@ struct h2d_trace_lane {
 struct h2d_trace {
 	FILE *file;
 	char *path;
+	bool created; /* by us, and so ours to remove */
+	struct stat st;
 	uint64_t began_ns;
 	struct h2d_trace_lane *lanes;
 	uint32_t lane_count;
 };
+
+/* Without O_TRUNC: a load that fails must not have cost the trace of an earlier one. */
+static int open_file(struct h2d_trace *t)
+{
+	int fd = open(t->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), err;
+
+	t->created = fd >= 0;
+	if (fd < 0 && errno == EEXIST)
+		fd = open(t->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return -1;
+	t->file = fstat(fd, &t->st) ? NULL : fdopen(fd, "w");
+	if (t->file)
+		return 0;
+	err = errno;
+	close(fd);
+	errno = err;
+	return -1;
+}
+
+bool h2d_trace_over(const struct h2d_trace *t, const struct h2d_file *file)
+{
+	return file->fd >= 0 && t->st.st_dev == file->id.dev && t->st.st_ino == file->id.ino;
+}
 
 int h2d_trace_open(struct h2d_trace **out, const char *path, const struct h2d_log *log)
 {
@@ -48,8 +77,7 @@ int h2d_trace_open(struct h2d_trace **out, const char *path, const struct h2d_lo
 		return h2d_fail(log, H2D_E_NOMEM, "%s: out of memory", path);
 	}
 	memcpy(t->path, path, bytes);
-	t->file = fopen(path, "we");
-	if (!t->file) {
+	if (open_file(t)) {
 		rc = h2d_fail_errno(log, errno, "%s: the trace cannot be written", path);
 		h2d_trace_close(t, true, log);
 		return rc;
@@ -165,6 +193,8 @@ static int write_trace(struct h2d_trace *t, const struct h2d_log *log)
 	struct h2d_json j;
 	int rc = 0;
 
+	if (S_ISREG(t->st.st_mode) && ftruncate(fileno(t->file), 0))
+		return h2d_fail_errno(log, errno, "%s: the trace cannot be written", t->path);
 	h2d_json_init_file(&j, t->file, false);
 	h2d_json_object_begin(&j, NULL);
 	h2d_json_string(&j, "displayTimeUnit", "ms");
@@ -203,6 +233,8 @@ int h2d_trace_close(struct h2d_trace *t, bool discard, const struct h2d_log *log
 			rc = h2d_fail_errno(log, errno, "%s: the trace cannot be written",
 					    t->path);
 	}
+	if (t->created && (discard || rc))
+		unlink(t->path);
 	for (uint32_t i = 0; i < t->lane_count; i++)
 		free(t->lanes[i].events);
 	free(t->lanes);
