@@ -27,6 +27,8 @@ void h2d_signals_install(void)
 	sigaction(SIGTERM, &noting, NULL);
 	sigemptyset(&ignoring.sa_mask);
 	sigaction(SIGPIPE, &ignoring, NULL);
+	/* Past the limit on file sizes a write fails with EFBIG then, which can be told. */
+	sigaction(SIGXFSZ, &ignoring, NULL);
 }
 
 int h2d_signals_caught(void)
