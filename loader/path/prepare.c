@@ -59,6 +59,10 @@ static int check_options(struct h2d_load *l)
 		return h2d_fail(&l->log, H2D_E_UNSUPPORTED,
 				"path %s has no mapping that could be made present",
 				l->path->name);
+	if (o->trace_path && l->path->source == H2D_SOURCE_VIEW)
+		return h2d_fail(&l->log, H2D_E_UNSUPPORTED,
+				"path %s reads and copies nothing that could be traced",
+				l->path->name);
 	if (o->stream && !(l->dev->caps & H2D_DEV_CALLER_STREAM))
 		return h2d_fail(&l->log, H2D_E_UNSUPPORTED,
 				"device %s takes no stream of the caller", l->dev->facts.name);

@@ -17,18 +17,24 @@ static int cancel(void *user, uint64_t done, uint64_t total)
 	return 1;
 }
 
-static int load(const char *to, h2d_progress_fn progress)
+static int load_by(struct h2d_device *on, const char *path, const char *to,
+		   h2d_progress_fn progress)
 {
 	struct h2d_load_opts o = H2D_OPTS(o);
 	struct h2d_weights *w = NULL;
 	int rc;
 
-	o.path = "pinned";
+	o.path = path;
 	o.trace_path = to;
 	o.progress = progress;
-	rc = h2d_load(f.ckpt, dev, &o, &w);
+	rc = h2d_load(f.ckpt, on, &o, &w);
 	h2d_weights_free(w);
 	return rc;
+}
+
+static int load(const char *to, h2d_progress_fn progress)
+{
+	return load_by(dev, "pinned", to, progress);
 }
 
 static off_t size_of(const char *path)
@@ -80,6 +86,17 @@ static void over_the_checkpoint(void)
 	CHECK_EQ(load(NULL, NULL), 0);
 }
 
+/* A trace that was asked for is there, or the load says why not. */
+static void of_a_view(void)
+{
+	struct h2d_device *host = NULL;
+
+	REQUIRE(!h2d_device_open("host", NULL, &host));
+	CHECK_EQ(load_by(host, "view", trace, NULL), H2D_E_UNSUPPORTED);
+	CHECK_EQ(load_by(host, "view", NULL, NULL), 0);
+	h2d_device_close(host);
+}
+
 int main(void)
 {
 	if (fixture_open(&f, 200000, extents, 2) || h2d_device_open("null", NULL, &dev)) {
@@ -90,6 +107,7 @@ int main(void)
 	RUN(failed_loads);
 	RUN(written_over);
 	RUN(over_the_checkpoint);
+	RUN(of_a_view);
 	unlink(trace);
 	h2d_device_close(dev);
 	fixture_close(&f);
