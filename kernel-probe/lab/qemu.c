@@ -21,7 +21,9 @@
  * is large enough that what a busy step logs is still there when init reads it.
  */
 static const char command_line[] =
-	"console=ttyS0 rdinit=/init panic=-1 quiet loglevel=4 log_buf_len=4M";
+	"console=ttyS0 rdinit=/init panic=-1 quiet loglevel=4 log_buf_len=4M "
+	/* An emulated processor that the host leaves waiting is not locked up. */
+	"watchdog_thresh=60 rcupdate.rcu_cpu_stall_timeout=120";
 
 const char *lab_accel_name(enum h2d_lab_accel accel)
 {

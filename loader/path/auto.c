@@ -2,9 +2,8 @@
 /*
  * `auto` asks the page cache about every extent. What is cached, at least half of it, is read
  * through the cache, at memory speed. What is not is read directly: the cache of a machine that
- * loads a model is better spent on something else, and direct reads were the faster ones cold
- * (figures in tuning.c). Dirty extents go through the cache too, since a direct read would have
- * to wait until they are written.
+ * loads a model is better spent on something else. Dirty extents go through the cache too,
+ * since a direct read would have to wait until they are written.
  *
  * Where nobody can say what is cached (cachestat refused, or no such call and not our file) the
  * cache is used: right when the file is warm, and the kernel reads ahead when it is not.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file tuning.h
- * The figures of the engine in one place. Defaults were chosen by measurement (see tuning.c);
- * a load's options override those that they name.
+ * The figures of the engine in one place. Defaults are choices, which scripts/measure-loader
+ * holds against plain readers; a load's options override those that they name.
  */
 #ifndef H2D_TRANSFER_TUNING_H
 #define H2D_TRANSFER_TUNING_H
