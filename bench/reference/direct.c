@@ -28,10 +28,14 @@ int reference_direct(const struct reference_opts *o)
 		fprintf(stderr, "io_uring: %s\n", strerror(-rc));
 		return 77;
 	}
-	buffers = reference_memory(block * o->depth, 1, 1);
+	/* Where the bytes go: buffers used again and again, or fresh memory for all of the
+	 * file, as a loader needs it. */
+	buffers = o->fresh ? NULL : reference_memory(block * o->depth, 1, 1);
+	begin = reference_now_ns();
+	if (o->fresh)
+		buffers = reference_memory(size + block, 1, 0);
 	if (!buffers || !block)
 		return 5;
-	begin = reference_now_ns();
 	while (done < size) {
 		struct io_uring_cqe *cqe;
 

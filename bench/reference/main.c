@@ -8,11 +8,12 @@
 #include <sys/mman.h>
 #include <time.h>
 
-static const char usage[] = "Usage: h2d-reference pread FILE [--threads N] [--block BYTES] "
-			    "[--pages huge|small] [--touched]\n"
-			    "       h2d-reference direct FILE [--block BYTES] [--depth N]\n"
-			    "       h2d-reference open CHECKPOINT\n"
-			    "       h2d-reference view CHECKPOINT [--threads PROCESSES]\n";
+static const char usage[] =
+	"Usage: h2d-reference pread FILE [--threads N] [--block BYTES] "
+	"[--pages huge|small] [--touched]\n"
+	"       h2d-reference direct FILE [--block BYTES] [--depth N] [--fresh]\n"
+	"       h2d-reference open CHECKPOINT\n"
+	"       h2d-reference view CHECKPOINT [--threads PROCESSES]\n";
 
 uint64_t reference_now_ns(void)
 {
@@ -67,8 +68,8 @@ int main(int argc, char **argv)
 	for (int i = 3; i < argc; i++) {
 		uint64_t v = 0;
 
-		if (!strcmp(argv[i], "--touched")) {
-			o.touched = 1;
+		if (!strcmp(argv[i], "--touched") || !strcmp(argv[i], "--fresh")) {
+			*(argv[i][2] == 't' ? &o.touched : &o.fresh) = 1;
 			continue;
 		}
 		if (i + 1 == argc)

@@ -16,6 +16,7 @@ struct reference_opts {
 	uint64_t block_bytes;
 	unsigned depth; /**< reads in flight, `direct` */
 	int huge;	/**< destination: 1 fresh 2 MiB pages, 0 fresh 4 KiB pages */
+	int fresh;	/**< `direct`: into fresh memory for the whole file */
 	int touched;	/**< destination already written once */
 };
 
