@@ -67,6 +67,9 @@ static void choose_readers(struct h2d_load *l, bool direct)
 	} else if (direct && !e->uring) {
 		/* Blocking reads: the readers are the queue depth. */
 		e->readers = h2d_tuning->direct_thread_count;
+	} else if (direct && l->path->source == H2D_SOURCE_DIRECT) {
+		/* The requests of one ring are the queue depth. */
+		e->readers = h2d_tuning->direct_reader_count;
 	} else {
 		e->readers = cores < max ? cores : max;
 	}
@@ -141,8 +144,9 @@ int h2d_load_size(struct h2d_load *l, uint64_t *chunk_bytes)
 	/* In front of the chunk, behind it, and its buffer's own alignment. */
 	l->slack_bytes = direct ? 3 * align : 0;
 	if (!chunk)
-		chunk = l->in_place && !direct ? h2d_tuning->fill_chunk_bytes
-					       : h2d_tuning->ring_chunk_bytes;
+		chunk = direct	      ? h2d_tuning->direct_chunk_bytes
+			: l->in_place ? h2d_tuning->fill_chunk_bytes
+				      : h2d_tuning->ring_chunk_bytes;
 	if (!h2d_align_up_u64(chunk, PAGE_BYTES, &chunk) || chunk > (UINT64_MAX >> 2))
 		return h2d_fail(&l->log, H2D_E_INVALID, "a chunk of %llu bytes",
 				(unsigned long long)l->opts.chunk_bytes);
