@@ -10,7 +10,7 @@ struct values {
 	struct h2d_texts programs, commands;
 	const char *image, *modules, *headers, *kernel_dir, *driver, *accel;
 	uint64_t size_bytes, timeout_ms, guest_timeout_s;
-	bool offline, keep, count_calls;
+	bool offline, keep, count_calls, repro;
 };
 
 #define AT(member) offsetof(struct values, member)
@@ -84,6 +84,11 @@ static const struct h2d_option guest_options[] = {
 	{"guest-timeout", 0, H2D_OPTION_NUMBER, "SECONDS",
 	 "Time after which a guest is killed. The default follows from the cells.", NULL, 0,
 	 AT(guest_timeout_s), 1, 86400},
+	{"repro", 0, H2D_OPTION_FLAG, NULL,
+	 "Run h2d repro in each guest as well. On the hmm device, for each filesystem and "
+	 "policy; "
+	 "its documents are part of the report.",
+	 NULL, 0, AT(repro), 0, 0},
 	{"guest-program", 0, H2D_OPTION_TEXTS, "FILE",
 	 "Program that guests get as /bin/NAME. Its loader and libraries come along.", NULL,
 	 H2D_WORD_FILE, AT(programs), 0, 0},
@@ -245,6 +250,7 @@ static int fill_options(struct h2d_cli *cli, const struct values *v, struct h2d_
 		o->accel = strcmp(v->accel, "kvm") ? H2D_LAB_ACCEL_TCG : H2D_LAB_ACCEL_KVM;
 	o->guest_timeout_s = (uint32_t)v->guest_timeout_s;
 	o->keep = v->keep;
+	o->reproducer = v->repro ? "/proc/self/exe" : NULL;
 	o->count_calls = v->count_calls;
 	o->guest_files = v->programs.items;
 	o->guest_file_count = v->programs.count;

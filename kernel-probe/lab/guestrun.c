@@ -2,6 +2,7 @@
 /* Takes one kernel through the laboratory: unpack, build, guest, results. */
 #include "guestrun.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,6 +177,15 @@ static int add_programs(struct run *run, struct lab_initramfs *fs)
 
 		err = path ? lab_initramfs_add_program(fs, programs[i].name, path)
 			   : no_memory(run->lab);
+		free(path);
+	}
+	if (!err && o->reproducer) {
+		/* /proc/self/exe means another program to the loader that lists its libraries.
+		 */
+		char *path = realpath(o->reproducer, NULL);
+
+		err = path ? lab_initramfs_add_program(fs, "bin/h2d", path)
+			   : h2d_fail_errno(&run->lab->log, errno, "%s", o->reproducer);
 		free(path);
 	}
 	for (size_t i = 0; !err && i < o->guest_file_count; i++) {

@@ -271,6 +271,12 @@ struct lab_cell {
 	char *problem;	/* why there is no usable report, or NULL; malloc'ed */
 };
 
+struct lab_reproduction {
+	const char *filesystem; /* static */
+	char device[64];
+	uint32_t step;
+};
+
 struct lab_kernel_result {
 	struct lab_kernel kernel;
 	char *release;
@@ -283,8 +289,11 @@ struct lab_kernel_result {
 	const char *accel_reason; /* static */
 	struct lab_cell *cells;
 	size_t cell_count;
-	uint32_t dynamic_step;	/* the dynamic test program */
-	uint32_t first_command; /* step of options.commands[0] */
+	struct lab_reproduction *reproductions;
+	size_t reproduction_count;
+	uint64_t reproduction_ms; /* the time they may take together */
+	uint32_t dynamic_step;	  /* the dynamic test program */
+	uint32_t first_command;	  /* step of options.commands[0] */
 	struct lab_steps steps;
 	struct lab_guest_outcome guest;
 	/* judge.c */
@@ -310,6 +319,11 @@ uint64_t lab_matrix_disk_bytes(const struct lab *lab);
 uint64_t lab_matrix_timeout_ms(const struct lab *lab, const struct lab_kernel_result *result);
 /* Parses what the cells printed. */
 int lab_matrix_collect(struct lab *lab, struct lab_kernel_result *result);
+
+/* ---- reproduce.c ---- */
+
+/* Adds runs of options.reproducer to the job. */
+int lab_reproduce_plan(struct lab *lab, struct lab_kernel_result *result, struct lab_job *job);
 
 /* ---- judge.c ---- */
 

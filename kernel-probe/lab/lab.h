@@ -75,6 +75,8 @@ struct h2d_lab_options {
 	enum h2d_lab_accel accel;
 	uint32_t guest_timeout_s; /**< of one whole guest; 0: computed */
 	bool keep;		  /**< keep the temporary directory, its name goes to the log */
+	/** This program, to run `h2d repro` with it in each guest as well; NULL: do not. */
+	const char *reproducer;
 	/** Programs of the host that guests get as /bin/NAME, with loader and libraries. */
 	const char *const *guest_files;
 	size_t guest_file_count;

@@ -183,6 +183,9 @@ int lab_matrix_plan(struct lab *lab, struct lab_kernel_result *result,
 	result->dynamic_step = lab_job_run(job, false, "dynamic", 30000, dynamic);
 	for (size_t i = 0; i < result->cell_count; i++)
 		add_cell(lab, &result->cells[i], job);
+	err = lab_reproduce_plan(lab, result, job);
+	if (err)
+		return err;
 	result->first_command = job->step_count;
 	for (size_t i = 0; i < lab->options.command_count; i++)
 		lab_job_run(job, false, "command", COMMAND_MS, lab->options.commands[i]);
@@ -206,7 +209,7 @@ uint64_t lab_matrix_timeout_ms(const struct lab *lab, const struct lab_kernel_re
 		return (uint64_t)lab->options.guest_timeout_s * 1000;
 	for (size_t i = 0; i < result->cell_count; i++)
 		total += cell_timeout_ms(lab, &result->cells[i]);
-	return total + lab->options.command_count * COMMAND_MS;
+	return total + result->reproduction_ms + lab->options.command_count * COMMAND_MS;
 }
 
 static char *first_line(const char *text)

@@ -52,7 +52,7 @@ static void write_value(struct h2d_json *j, const char *key, const json_t *value
 	json_t *item;
 	size_t i;
 
-	if (depth > 8) {
+	if (depth > 32) {
 		h2d_json_null(j, key);
 		return;
 	}
@@ -164,6 +164,51 @@ static void write_cell(struct h2d_json *j, const struct lab_cell *cell,
 	h2d_json_object_end(j);
 }
 
+/* What a program printed: the document where it is one of ours, else the text. */
+static void write_output(struct h2d_json *j, const struct lab_step *step)
+{
+	json_error_t error;
+	json_t *document = step->out ? json_loadb(step->out, step->out_bytes,
+						  JSON_REJECT_DUPLICATES, &error)
+				     : NULL;
+	const char *schema = json_string_value(json_object_get(document, "schema"));
+
+	if (schema && strncmp(schema, "h2d.", 4) == 0) {
+		write_value(j, "document", document, 0);
+		write_null(j, "stdout", "it is the document");
+	} else {
+		write_null(j, "document", "standard output is no document of h2d");
+		h2d_json_bytes(j, "stdout", step->out ? step->out : "", step->out_bytes);
+	}
+	json_decref(document);
+}
+
+/* Members of a command that ran, or did not, in an open object. */
+static void write_step(struct h2d_json *j, const struct lab_step *step)
+{
+	h2d_json_bool(j, "ran", step->ended && !(step->end.flags & LAB_END_SKIPPED));
+	h2d_json_i64(j, "status", step->end.status);
+	h2d_json_bool(j, "timed_out", (step->end.flags & LAB_END_TIMED_OUT) != 0);
+	h2d_json_u64(j, "elapsed_ns", step->end.elapsed_ns);
+	h2d_json_u64(j, "dropped_bytes", step->end.dropped_bytes);
+	write_output(j, step);
+	h2d_json_bytes(j, "stderr", step->err ? step->err : "", step->err_bytes);
+	write_lines(j, "kernel_log", step->kmsg);
+}
+
+static void write_reproductions(struct h2d_json *j, const struct lab_kernel_result *r)
+{
+	h2d_json_array_begin(j, "reproductions");
+	for (size_t i = 0; r->steps.steps && i < r->reproduction_count; i++) {
+		h2d_json_object_begin(j, NULL);
+		h2d_json_string(j, "filesystem", r->reproductions[i].filesystem);
+		h2d_json_string(j, "device", r->reproductions[i].device);
+		write_step(j, &r->steps.steps[r->reproductions[i].step]);
+		h2d_json_object_end(j);
+	}
+	h2d_json_array_end(j);
+}
+
 static void write_command(struct h2d_json *j, const char *const *argv,
 			  const struct lab_step *step)
 {
@@ -172,14 +217,7 @@ static void write_command(struct h2d_json *j, const char *const *argv,
 	for (size_t i = 0; argv[i]; i++)
 		h2d_json_string(j, NULL, argv[i]);
 	h2d_json_array_end(j);
-	h2d_json_bool(j, "ran", step->ended && !(step->end.flags & LAB_END_SKIPPED));
-	h2d_json_i64(j, "status", step->end.status);
-	h2d_json_bool(j, "timed_out", (step->end.flags & LAB_END_TIMED_OUT) != 0);
-	h2d_json_u64(j, "elapsed_ns", step->end.elapsed_ns);
-	h2d_json_u64(j, "dropped_bytes", step->end.dropped_bytes);
-	h2d_json_bytes(j, "stdout", step->out ? step->out : "", step->out_bytes);
-	h2d_json_bytes(j, "stderr", step->err ? step->err : "", step->err_bytes);
-	write_lines(j, "kernel_log", step->kmsg);
+	write_step(j, step);
 	h2d_json_object_end(j);
 }
 
@@ -292,6 +330,7 @@ static void write_kernel(struct h2d_json *j, const struct h2d_lab_result *result
 	for (size_t i = 0; r->steps.steps && i < r->cell_count; i++)
 		write_cell(j, &r->cells[i], &r->steps);
 	h2d_json_array_end(j);
+	write_reproductions(j, r);
 	h2d_json_array_begin(j, "commands");
 	for (size_t i = 0; r->steps.steps && i < o->command_count; i++)
 		write_command(j, o->commands[i], &r->steps.steps[r->first_command + i]);
@@ -370,10 +409,13 @@ void h2d_lab_result_print(FILE *out, const struct h2d_lab_result *result)
 
 		fprintf(out, "%s: %s", r->release ? r->release : r->kernel.request,
 			h2d_lab_verdict_name(r->verdict));
-		if (r->ran)
+		if (r->ran && strcmp(r->driver, "shipped") == 0)
 			fprintf(out,
-				" (%s driver, retry policy %s, permission rule vma assumed)",
-				r->driver, r->retry_policy);
+				" (shipped driver, retry policy %s; permission rule vma "
+				"assumed)",
+				r->retry_policy);
+		else if (r->ran)
+			fprintf(out, " (emulated driver)");
 		if (r->kernel.image.path && !r->kernel.measured)
 			fprintf(out, " [package layout unmeasured]");
 		fputc('\n', out);

@@ -138,6 +138,7 @@ static void free_kernel(struct lab_kernel_result *r)
 		free(r->cells[i].problem);
 	}
 	free(r->cells);
+	free(r->reproductions);
 	lab_kernel_free(&r->kernel);
 	lab_steps_free(&r->steps);
 	lab_guest_outcome_free(&r->guest);

@@ -201,15 +201,16 @@ static void supervise(struct watch *w, const struct lab_command *command,
 static int open_pipes(int pipes[3][2])
 {
 	for (int i = 0; i < 3; i++) {
+		int err;
+
 		if (pipe2(pipes[i], O_CLOEXEC) == 0)
 			continue;
-		for (int err = -errno;;) {
-			while (i-- > 0) {
-				close(pipes[i][0]);
-				close(pipes[i][1]);
-			}
-			return err;
+		err = -errno;
+		while (i-- > 0) {
+			close(pipes[i][0]);
+			close(pipes[i][1]);
 		}
+		return err;
 	}
 	return 0;
 }

@@ -29,6 +29,19 @@ check() {
 	echo "done $name"
 }
 
+# The document on stdout, against its schema.
+valid() {
+	local tools
+	tools=$(dirname "$0")/../cli
+	if ! python3 -c 'import jsonschema' 2>/dev/null; then
+		echo "left out: $1 against its schema (no jsonschema)"
+		return
+	fi
+	python3 -c 'import sys; sys.path.insert(0, sys.argv[1]); import schemas
+found = schemas.errors("h2d.lab", open(sys.argv[2]).read())
+print(*found, sep="\n"); sys.exit(bool(found))' "$tools" "$scratch/out" || fail "$1: document"
+}
+
 skip() {
 	echo "skipped: $*"
 	exit 77
@@ -58,6 +71,8 @@ quick() {
 	check "image alone" 2 "go together" lab --image /dev/null
 	check "odd size" 2 "multiple of 4096" lab --kernel 9 --size 5000
 	check "kernel that cannot be had" 77 "not_verified" lab --kernel 9.9.9-amd64
+	check "the same as a document" 77 "not_verified" lab --kernel 9.9.9-amd64 --json
+	valid "the same as a document"
 	check "folder missing" 3 "$scratch/none" "$h2d" probe lab --offline --kernel 9 \
 		--kernel-dir "$scratch/none"
 	echo hello >"$scratch/no.deb"
@@ -117,7 +132,7 @@ left_by_the_killed() {
 }
 
 ours() { # guests with our temporary directory on their command line
-	grep -lsa "qemu-system.*$TMPDIR/h2d-lab-" /proc/[0-9]*/cmdline | wc -l
+	grep -lsa "[q]emu-system.*$TMPDIR/h2d-lab-" /proc/[0-9]*/cmdline | wc -l
 }
 
 small=(--driver emulated --policy stale --fs tmpfs --permission vma --state rw-present
@@ -130,6 +145,7 @@ guest() {
 	1) ;;
 	*) fail "one small cell: $(cat "$scratch/err")" ;;
 	esac
+	valid "one small cell"
 	for signal in INT TERM; do
 		interrupted $signal
 	done
