@@ -27,6 +27,10 @@ target_include_directories(h2d_flags INTERFACE
 if(H2D_SANITIZE)
 	target_compile_options(h2d_flags INTERFACE -fsanitize=${H2D_SANITIZE} -fno-omit-frame-pointer)
 	target_link_options(h2d_flags INTERFACE -fsanitize=${H2D_SANITIZE})
+	# What sanitizers add makes GCC see paths that are not there.
+	if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+		target_compile_options(h2d_flags INTERFACE -Wno-maybe-uninitialized)
+	endif()
 	if(H2D_SANITIZE MATCHES "undefined")
 		target_compile_options(h2d_flags INTERFACE -fno-sanitize-recover=undefined)
 	endif()

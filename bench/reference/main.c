@@ -12,6 +12,7 @@ static const char usage[] =
 	"Usage: h2d-reference pread FILE [--threads N] [--block BYTES] "
 	"[--pages huge|small] [--touched]\n"
 	"       h2d-reference direct FILE [--block BYTES] [--depth N] [--fresh]\n"
+	"       h2d-reference touch BYTES\n"
 	"       h2d-reference open CHECKPOINT\n"
 	"       h2d-reference view CHECKPOINT [--threads PROCESSES]\n";
 
@@ -56,9 +57,8 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(const struct reference_opts *);
 	} modes[] = {
-		{"pread", reference_pread},
-		{"direct", reference_direct},
-		{"open", reference_open},
+		{"pread", reference_pread}, {"direct", reference_direct},
+		{"touch", reference_touch}, {"open", reference_open},
 		{"view", reference_view},
 	};
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,5 +77,17 @@ int reference_pread(const struct reference_opts *o)
 	}
 	printf("{\"elapsed_ns\": %llu, \"read_bytes\": %llu}\n", (unsigned long long)elapsed,
 	       (unsigned long long)j.bytes);
+	return 0;
+}
+
+int reference_touch(const struct reference_opts *o)
+{
+	uint64_t bytes = strtoull(o->file, NULL, 10), begin = reference_now_ns();
+
+	if (!bytes || bytes > UINT64_C(1) << 40 || !reference_memory(bytes, 1, 1)) {
+		fprintf(stderr, "touch: %s bytes cannot be had\n", o->file);
+		return 5;
+	}
+	printf("{\"elapsed_ns\": %llu}\n", (unsigned long long)(reference_now_ns() - begin));
 	return 0;
 }

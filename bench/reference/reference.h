@@ -25,6 +25,9 @@ int reference_pread(const struct reference_opts *o);
 /** O_DIRECT reads by io_uring at a fixed block size and depth into one reused set of buffers.
  */
 int reference_direct(const struct reference_opts *o);
+/** Write `file` (a number) bytes of fresh memory once: a hypervisor that took free memory back
+ * has then given it again, and what is measured next does not pay for that. */
+int reference_touch(const struct reference_opts *o);
 /** CPU time of opening a checkpoint with libh2d. */
 int reference_open(const struct reference_opts *o);
 /** N processes viewing all of one checkpoint at once: time per view, and their summed Pss. */
