@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <grp.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "file/cache.h"
 #include "file/io.h"
+#include "refuse_syscall.h"
 #include "scratch.h"
 #include "test.h"
 
@@ -274,6 +276,43 @@ static void foreign_file(void)
 	CHECK_EQ(WEXITSTATUS(status), 0);
 }
 
+#ifndef SYS_cachestat
+#define SYS_cachestat 451
+#endif
+
+/* Filters that do not know cachestat answer EPERM or ENOSYS, of one's own file too. */
+static void seccomp(void)
+{
+	static const struct {
+		int err;
+		enum h2d_cache_method method;
+	} cases[] = {{EPERM, H2D_CACHE_UNKNOWN}, {ENOSYS, H2D_CACHE_MINCORE}};
+	const char *path = scratch_file("filtered", 10 * page);
+
+	for (size_t i = 0; i < 2; i++) {
+		int status = -1;
+		pid_t pid = fork();
+
+		if (!pid) {
+			struct h2d_cache_state st;
+			struct h2d_file f;
+
+			if (refuse_syscall(SYS_cachestat, cases[i].err))
+				_exit(77);
+			if (h2d_file_open(&f, path, &scratch_log))
+				_exit(1);
+			h2d_cache_query(&f, 0, 10 * page, &st);
+			_exit(st.method == cases[i].method ? 0 : 2);
+		}
+		waitpid(pid, &status, 0);
+		CHECK(WIFEXITED(status));
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+			printf("seccomp: no filters here\n");
+		else
+			CHECK_EQ(WEXITSTATUS(status), 0);
+	}
+}
+
 static int failing_fdatasync(int fd)
 {
 	(void)fd;
@@ -344,6 +383,7 @@ int main(void)
 	}
 	RUN(refused);
 	RUN(foreign_file);
+	RUN(seccomp);
 	RUN(write_back_fails);
 	RUN(memory_has_none);
 	RUN(tmpfs);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reads-only ring: attribution, faults of the ring and of completions, orderly end. */
 #include <errno.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "file/file.h"
 #include "file/io.h"
 #include "file/uring.h"
+#include "refuse_syscall.h"
 #include "scratch.h"
 #include "test.h"
 
@@ -238,12 +241,44 @@ static void reasons(void)
 	h2d_io = &h2d_io_system;
 }
 
+/* The real refusals of container runtimes. */
+static void seccomp(void)
+{
+	static const struct {
+		int err;
+		const char *why;
+	} cases[] = {{EPERM, "refused"}, {ENOSYS, "no io_uring"}};
+
+	for (size_t i = 0; i < 2; i++) {
+		int status = -1;
+		pid_t pid = fork();
+
+		if (!pid) {
+			const char *why = NULL;
+			struct h2d_uring u;
+
+			if (refuse_syscall(SYS_io_uring_setup, cases[i].err))
+				_exit(77);
+			if (h2d_uring_open(&u, DEPTH, &why, &scratch_log) != H2D_E_UNSUPPORTED)
+				_exit(1);
+			_exit(why && strstr(why, cases[i].why) ? 0 : 2);
+		}
+		waitpid(pid, &status, 0);
+		CHECK(WIFEXITED(status));
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+			printf("seccomp: no filters here\n");
+		else
+			CHECK_EQ(WEXITSTATUS(status), 0);
+	}
+}
+
 int main(void)
 {
 	struct h2d_uring u;
 	const char *why;
 
 	RUN(reasons);
+	RUN(seccomp);
 	if (h2d_uring_open(&u, DEPTH, &why, &scratch_log)) {
 		printf("the rest needs io_uring: %s\n", why ? why : "?");
 		return TEST_DONE();
