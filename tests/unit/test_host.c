@@ -119,7 +119,7 @@ static void impossible(void)
 	for (n = 0; n < 8 && !rc; n++)
 		rc = ops->alloc(dev, room.available_bytes / 3, &mem[n]);
 	CHECK_EQ(rc, H2D_E_NOMEM);
-	CHECK(n == 3 || n == 4);
+	CHECK(n >= 2); /* three or four, if nobody else takes or gives memory meanwhile */
 	for (int i = 0; i < n - 1; i++)
 		ops->free(dev, &mem[i]);
 	CHECK_EQ(ops->alloc(dev, room.available_bytes / 3, &mem[0]), 0);
