@@ -30,6 +30,9 @@ struct fake_counts {
 	struct h2d_hmm_count count;
 };
 
+/* What the kernel's page-table lock is to two copies from the same mapping. */
+static pthread_mutex_t mm_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static void replace_pages(struct fake_counts *c, unsigned char *p, uint64_t bytes)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -50,11 +53,13 @@ static void replace_pages(struct fake_counts *c, unsigned char *p, uint64_t byte
 	if (kernel.policy == H2D_RETRY_STALE)
 		c->count.windows += pages.replaced_span_count;
 	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_lock(&mm_lock);
 	for (uint64_t at = 0; at < bytes; at += page) {
 		volatile unsigned char *byte = p + at;
 
 		*byte = *byte;
 	}
+	pthread_mutex_unlock(&mm_lock);
 }
 
 static struct {
@@ -99,7 +104,9 @@ static int fake_move(void *ctx, void *dst, const void *src, uint64_t bytes)
 		return H2D_E_DEVICE;
 	if (pageable)
 		replace_pages(ctx, (unsigned char *)(uintptr_t)src, bytes);
+	pthread_mutex_lock(&mm_lock);
 	memcpy(dst, src, bytes);
+	pthread_mutex_unlock(&mm_lock);
 	if (pageable && kernel.corrupt)
 		((unsigned char *)dst)[bytes / 2] ^= 0x10;
 	return 0;
