@@ -43,7 +43,6 @@ static int close_fresh(struct verifier *v, int rc)
 static int open_fresh(struct verifier *v, uint32_t index)
 {
 	const struct h2d_file *was = &v->w->origins[index].file;
-	char proc[32];
 	int rc;
 
 	if (v->file_index == index)
@@ -51,20 +50,10 @@ static int open_fresh(struct verifier *v, uint32_t index)
 	rc = close_fresh(v, 0);
 	if (rc)
 		return rc;
-	if (was->memory) {
-		rc = h2d_file_open_memory(&v->file, was->memory, was->id.size_bytes, &v->log);
-	} else if (was->by_fd) {
-		snprintf(proc, sizeof(proc), "/proc/self/fd/%d", was->fd);
-		rc = h2d_file_open(&v->file, proc, &v->log);
-	} else {
-		rc = h2d_file_open(&v->file, was->path, &v->log);
-	}
+	rc = h2d_origin_reopen(was, &v->file, &v->log);
 	if (rc)
-		return rc == H2D_E_NOT_FOUND ? H2D_E_CHANGED : rc;
+		return rc;
 	v->file_index = index;
-	/* It must be what it was at the load, whatever it is now. */
-	if (!was->memory)
-		v->file.id = was->id;
 	return h2d_file_check_unchanged(&v->file, &v->log);
 }
 

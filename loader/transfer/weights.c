@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transfer/weights.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,6 +195,37 @@ int h2d_weights_fetch(struct h2d_weights *w, uint64_t i, uint64_t offset, uint64
 	return rc;
 }
 
+int h2d_origin_reopen(const struct h2d_file *was, struct h2d_file *now,
+		      const struct h2d_log *log)
+{
+	char proc[32];
+	int rc;
+
+	if (was->memory)
+		return h2d_file_open_memory(now, was->memory, was->id.size_bytes, log);
+	if (was->by_fd)
+		snprintf(proc, sizeof(proc), "/proc/self/fd/%d", was->fd);
+	rc = h2d_file_open(now, was->by_fd ? proc : was->path, log);
+	if (rc)
+		return rc == H2D_E_NOT_FOUND ? H2D_E_CHANGED : rc;
+	/* It must be what it was at the load, whatever it is now. */
+	now->id = was->id;
+	return 0;
+}
+
+/* Bytes of a view are the file's: they count only while it is the file that was loaded. */
+static int check_view(const struct h2d_weights *w, uint64_t i)
+{
+	struct h2d_file now;
+	int rc = h2d_origin_reopen(&w->origins[w->targets[i].file].file, &now, &w->log);
+
+	if (rc)
+		return rc;
+	rc = h2d_file_check_unchanged(&now, &w->log);
+	h2d_file_close(&now);
+	return rc;
+}
+
 int h2d_weights_read(const struct h2d_weights *weights, uint64_t i, uint64_t offset, void *dst,
 		     uint64_t bytes)
 {
@@ -230,5 +262,7 @@ int h2d_weights_read(const struct h2d_weights *weights, uint64_t i, uint64_t off
 		bytes -= n;
 	}
 	pthread_mutex_unlock(&w->readback.lock);
+	if (!rc && w->view && w->targets[i].bytes)
+		rc = check_view(w, i);
 	return rc;
 }

@@ -49,4 +49,10 @@ struct h2d_weights *h2d_weights_new(struct h2d_device *dev, uint32_t file_count)
 int h2d_weights_fetch(struct h2d_weights *w, uint64_t i, uint64_t offset, uint64_t *bytes,
 		      const unsigned char **data, const struct h2d_log *log);
 
+/** Open anew the file that weights were loaded from, with the identity it had then: what
+ *  h2d_file_check_unchanged() says of it is about the time since. @return 0; H2D_E_CHANGED when
+ * it is gone; a status of opening. The caller closes `now`. */
+int h2d_origin_reopen(const struct h2d_file *was, struct h2d_file *now,
+		      const struct h2d_log *log);
+
 #endif

@@ -197,6 +197,33 @@ static void while_verifying(void)
 	h2d_device_close(dev);
 }
 
+/* What is read back of a view comes from the file itself. */
+static void reading_a_view(void)
+{
+	struct h2d_device *dev = fault_device(&f, "host", 0);
+	struct h2d_load_opts o = H2D_OPTS(o);
+	unsigned char byte;
+
+	o.path = "view";
+	for (int what = 0; what < CHANGES; what++) {
+		struct h2d_weights *w = NULL;
+		uint64_t size = 0, i = 0;
+
+		plan.what = what;
+		REQUIRE(!restore());
+		REQUIRE(!h2d_load(f.ckpt, dev, &o, &w));
+		while (i < h2d_weights_count(w) &&
+		       (h2d_weights_data(w, i, NULL, NULL, &size) || !size))
+			i++;
+		REQUIRE(i < h2d_weights_count(w));
+		CHECK_EQ(h2d_weights_read(w, i, 0, &byte, 1), 0);
+		change_file();
+		CHECK_EQ(h2d_weights_read(w, i, 0, &byte, 1), H2D_E_CHANGED);
+		h2d_weights_free(w);
+	}
+	h2d_device_close(dev);
+}
+
 int main(void)
 {
 	if (fixture_open(&f, FAULT_FILE_BYTES, fault_extents,
@@ -213,6 +240,7 @@ int main(void)
 	RUN(appended);
 	RUN(around_the_load);
 	RUN(while_verifying);
+	RUN(reading_a_view);
 	unlink(spare);
 	fixture_close(&f);
 	return TEST_DONE();
