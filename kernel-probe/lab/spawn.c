@@ -18,6 +18,7 @@ extern char **environ;
 
 #define POLL_MS	     50
 #define CHUNK_BYTES  (64 << 10)
+#define PASS_MAX_NS  1000000000u
 #define PIPE_WAIT_NS 2000000000u /* for descendants that hold the pipes open after the end */
 
 uint64_t lab_now_ns(void)
@@ -111,6 +112,7 @@ struct watch {
 	int fds[2];
 	bool exited, killed;
 	uint64_t start_ns, exit_ns;
+	uint64_t last_ns, spent_ns; /* of the timeout: a machine that stood still spent none */
 };
 
 static void take_output(struct watch *w, int i, struct lab_text *text)
@@ -150,12 +152,17 @@ static void check_limits(struct watch *w, const struct lab_command *command,
 			 struct lab_outcome *outcome)
 {
 	uint64_t printed = outcome->out.total_bytes + outcome->err.total_bytes;
+	uint64_t now = lab_now_ns();
+	uint64_t pass = now - (w->last_ns ? w->last_ns : w->start_ns);
+
+	w->spent_ns += pass < PASS_MAX_NS ? pass : PASS_MAX_NS;
+	w->last_ns = now;
 
 	if (w->killed || w->exited)
 		return;
 	if (lab_cancel_asked(command->cancel))
 		outcome->cancelled = true;
-	else if ((lab_now_ns() - w->start_ns) / 1000000u >= command->timeout_ms)
+	else if (w->spent_ns / 1000000u >= command->timeout_ms)
 		outcome->timed_out = true;
 	else if (command->flood_bytes && printed > command->flood_bytes)
 		outcome->flooded = true;
