@@ -82,10 +82,12 @@ def unexplained(node, path="$"):
         return
     for key, value in node.items():
         if key.endswith("_why"):
+            if key == "state_why":  # explains a state that is not the usual one
+                continue
             if node.get(key[:-4], "absent") is not None:
                 yield f"{path}.{key}: explains what is not null"
             continue
-        if (value is None) != (f"{key}_why" in node) and key != "command":
+        if (value is None) != (f"{key}_why" in node) and key not in ("command", "state"):
             yield f"{path}.{key}: null without a reason, or a reason without null"
         if key != "metadata":
             yield from unexplained(value, f"{path}.{key}")
