@@ -47,7 +47,7 @@ def main():
     except ValueError as e:
         print(f"not one JSON document: {e}")
         return 1
-    if name != "h2d.progress" and document.get("schema") != name:
+    if name not in schemas.LINES and document.get("schema") != name:
         print(f"schema is {document.get('schema')}")
     for wish in sys.argv[2:]:
         print(f"{wish}: {show(document, wish)}")
