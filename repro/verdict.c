@@ -15,27 +15,6 @@ const char *h2d_verdict_value_name(enum h2d_verdict_value v)
 	return (unsigned)v < 5 ? names[v] : "inconclusive";
 }
 
-const char *h2d_retry_policy_name(enum h2d_retry_policy p)
-{
-	static const char *const names[] = {"unknown", "refresh", "stale", "no_retry"};
-
-	return (unsigned)p < 4 ? names[p] : "unknown";
-}
-
-const char *h2d_permission_rule_name(enum h2d_permission_rule r)
-{
-	static const char *const names[] = {"unknown", "vma", "access"};
-
-	return (unsigned)r < 3 ? names[r] : "unknown";
-}
-
-const char *h2d_confidence_name(enum h2d_confidence c)
-{
-	static const char *const names[] = {"low", "medium", "high"};
-
-	return (unsigned)c < 3 ? names[c] : "low";
-}
-
 static void say(struct h2d_verdict *v, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

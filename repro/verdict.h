@@ -13,6 +13,7 @@
 #ifndef H2D_REPRO_VERDICT_H
 #define H2D_REPRO_VERDICT_H
 
+#include "core/policy.h"
 #include "window.h"
 
 enum h2d_verdict_value {
@@ -22,21 +23,6 @@ enum h2d_verdict_value {
 	H2D_VERDICT_INCONCLUSIVE,   /**< the numbers do not decide */
 	H2D_VERDICT_NOT_APPLICABLE, /**< these copies never ask HMM */
 };
-
-enum h2d_retry_policy {
-	H2D_RETRY_UNKNOWN,
-	H2D_RETRY_REFRESH, /**< the notifier's sequence is read again for each retry */
-	H2D_RETRY_STALE,   /**< read once, retried for the whole timeout */
-	H2D_RETRY_NONE,	   /**< no retry loop */
-};
-
-enum h2d_permission_rule {
-	H2D_PERMISSION_UNKNOWN,
-	H2D_PERMISSION_VMA,    /**< write access asked because the mapping is writable */
-	H2D_PERMISSION_ACCESS, /**< asked for what the device does */
-};
-
-enum h2d_confidence { H2D_CONFIDENCE_LOW, H2D_CONFIDENCE_MEDIUM, H2D_CONFIDENCE_HIGH };
 
 /** One copy. -1 where the device cannot tell. */
 struct h2d_repro_sample {
@@ -93,8 +79,5 @@ int64_t h2d_case_windows(const struct h2d_case *c, const struct h2d_case_cell *c
 void h2d_repro_judge(const struct h2d_case *c, struct h2d_verdict *out);
 
 const char *h2d_verdict_value_name(enum h2d_verdict_value v);
-const char *h2d_retry_policy_name(enum h2d_retry_policy p);
-const char *h2d_permission_rule_name(enum h2d_permission_rule r);
-const char *h2d_confidence_name(enum h2d_confidence c);
 
 #endif
