@@ -54,6 +54,7 @@ int h2d_backend_validate(const struct h2d_backend *b, const struct h2d_log *log)
 		NEED_IF(H2D_DEV_REGISTER, host_register),
 		NEED_IF(H2D_DEV_REGISTER, host_unregister),
 		NEED_IF(H2D_DEV_READ_FILE, read_file),
+		NEED_IF(H2D_DEV_READ_FILE, read_file_check),
 		NEED_IF(H2D_DEV_CALLER_STREAM, stream_wrap),
 		NEED_IF(H2D_DEV_HMM, hmm_count),
 	};

@@ -81,6 +81,17 @@ struct h2d_hmm_count {
 	uint32_t timeout_ms, hz;
 };
 
+/** What was found of a back-end's run-time library, whether or not it can be used. */
+struct h2d_runtime {
+	char library[64];    /**< soname of the library that was loaded, "" when none was */
+	char path[256];	     /**< its file, "" when unknown */
+	char version[64];    /**< as it tells it, "" when unknown */
+	char error_name[64]; /**< of the call that refused, as the runtime spells it, or "" */
+	int error_code;	     /**< of that call, 0 when none refused */
+	unsigned device_count;
+	char why[256]; /**< one line, when there is no device */
+};
+
 struct h2d_backend {
 	const char *name;    /**< "host" */
 	const char *summary; /**< one line */
@@ -89,6 +100,9 @@ struct h2d_backend {
 
 	/** Number of devices; why[] gets the reason when it is 0. Optional: 1. */
 	int (*probe)(unsigned *count, char *why, size_t why_bytes);
+	/** What is here of its run-time library; fills all of `out`. For back-ends that load
+	 * one; the others: NULL. Thread-safe. */
+	void (*runtime)(struct h2d_runtime *out);
 	/** `args`: what follows the name in the spec (":0", ":stale,timeout_ms=40" or "").
 	 *  Sets dev->priv, dev->caps, dev->facts. */
 	int (*open)(struct h2d_device *dev, const char *args);
@@ -127,7 +141,16 @@ struct h2d_backend {
 	 * the failure of a copy before it. */
 	int (*event_wait)(struct h2d_event *e, uint64_t timeout_ns);
 
-	/** Storage to device. Optional. */
+	/** Whether read_file() can be used, opening what it needs at the first call (which may
+	 *  take long). Needed with H2D_DEV_READ_FILE.
+	 *  @param why  (out) one line when it cannot
+	 *  @return 0 or H2D_E_UNSUPPORTED */
+	int (*read_file_check)(struct h2d_device *dev, char *why, size_t why_bytes);
+	/** Storage to device, without host memory of ours. Returns when the bytes are at `dst`:
+	 *  several are under way when several threads call, each with a stream of its own.
+	 *  Any offset and size; the fast way needs offset, size and `dst` in multiples of 4096.
+	 *  What it keeps of a file goes with the stream. `bytes` must lie within the file: less
+	 *  than all of them is H2D_E_IO. Optional. */
 	int (*read_file)(struct h2d_stream *s, int fd, uint64_t offset, uint64_t bytes,
 			 void *dst);
 	/** Reset and read the HMM counters. Optional. */
