@@ -80,6 +80,7 @@ struct h2d_cli {
 	const struct h2d_command *command; /**< NULL before it is known */
 	char command_name[64];		   /**< "cache show" */
 	const char *file;		   /**< whose filesystem the documents describe */
+	const char *root; /**< of the capture that the documents describe; NULL: this machine */
 	int argc;
 	char **argv;
 	char **words; /**< a copy of argv that parsing may reorder */

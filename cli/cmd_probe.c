@@ -4,12 +4,14 @@
 const struct h2d_command h2d_command_probe = {
 	.name = "probe",
 	.summary = "find out whether a kernel's amdgpu driver stalls copies",
-	.arguments = "lab …",
+	.arguments = "lab|process …",
 	.description =
 		(const char *const[]){
-			"Looks at kernels from several sides. Each sub-command has its own "
+			"Looks at kernels and processes from several sides. Each sub-command "
+			"has its own "
 			"help.",
 			NULL,
 		},
-	.commands = (const struct h2d_command *const[]){&h2d_command_probe_lab, NULL},
+	.commands = (const struct h2d_command *const[]){&h2d_command_probe_lab,
+							&h2d_command_probe_process, NULL},
 };

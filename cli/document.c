@@ -16,6 +16,7 @@ void h2d_cli_document(struct h2d_cli *cli, struct h2d_json *j, const char *schem
 		.git = H2D_BUILD_GIT,
 		.git_dirty = H2D_BUILD_GIT_DIRTY,
 		.file = cli->file,
+		.root = cli->root,
 	};
 
 	cli->document_begun = true;
