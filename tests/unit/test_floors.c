@@ -7,17 +7,21 @@
 
 struct floor {
 	const char *name, *below[7];
+	const char *where; /* below the source tree; NULL: loader/NAME */
 };
 
 static const struct floor floors[] = {
-	{"core", {"core", NULL}},
-	{"file", {"core", "file", NULL}},
-	{"format", {"core", "file", "format", NULL}},
-	/* abi: the client of our kernel module, to the hmm back-end what a vendor's header is to
-	 * the others. */
-	{"device", {"core", "device", "abi", NULL}},
-	{"transfer", {"core", "file", "format", "device", "transfer", NULL}},
-	{"path", {"core", "file", "format", "device", "transfer", "path", NULL}},
+	{"core", {"core", NULL}, NULL},
+	{"file", {"core", "file", NULL}, NULL},
+	{"format", {"core", "file", "format", NULL}, NULL},
+	/* abi: the client of our kernel module, to the hmm back-end what a vendor's header is
+	 * to the others. */
+	{"device", {"core", "device", "abi", NULL}, NULL},
+	{"transfer", {"core", "file", "format", "device", "transfer", NULL}, NULL},
+	{"path", {"core", "file", "format", "device", "transfer", "path", NULL}, NULL},
+	/* The preloaded library lives in programs that know nothing of us: of all the rest it
+	 * takes only the detection by content, which is freestanding. */
+	{"run", {"run", "format/detect.h", NULL}, "run"},
 };
 
 static const char *const vendor[] = {"hip/", "cuda", "CL/", "cufile", "hipfile", NULL};
@@ -26,10 +30,11 @@ static int allowed(const struct floor *f, const char *include)
 {
 	size_t n = strcspn(include, "/");
 
-	if (!strncmp(include, "h2d/", 4) || include[n] != '/')
+	if (include[n] != '/' || (!f->where && !strncmp(include, "h2d/", 4)))
 		return 1;
 	for (size_t i = 0; f->below[i]; i++)
-		if (strlen(f->below[i]) == n && !strncmp(include, f->below[i], n))
+		if (!strcmp(include, f->below[i]) ||
+		    (strlen(f->below[i]) == n && !strncmp(include, f->below[i], n)))
 			return 1;
 	return 0;
 }
@@ -97,7 +102,8 @@ static void nothing_includes_upward(void)
 		struct dirent *e;
 		DIR *d;
 
-		snprintf(dir, sizeof(dir), "%s/loader/%s", root, floors[i].name);
+		snprintf(dir, sizeof(dir), "%s/%s%s", root, floors[i].where ? "" : "loader/",
+			 floors[i].name);
 		d = opendir(dir);
 		REQUIRE(d);
 		while ((e = readdir(d))) {
@@ -116,10 +122,13 @@ static void nothing_includes_upward(void)
 
 static void the_check_itself_can_fail(void)
 {
+	const struct floor run = floors[sizeof(floors) / sizeof(floors[0]) - 1];
 	char up[] = "#include \"path/table.h\"\n", down[] = "# include \"core/log.h\"\n", kind;
 
 	CHECK(!allowed(&floors[1], included(up, &kind)));
 	CHECK(allowed(&floors[1], included(down, &kind)));
+	CHECK(!allowed(&run, "h2d/h2d.h") && !allowed(&run, "format/table.h"));
+	CHECK(allowed(&run, "format/detect.h") && allowed(&run, "run/keep.h"));
 }
 
 int main(void)

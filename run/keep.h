@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file keep.h
+ * The state of this process: which ranges are kept read-only, and how they are opened.
+ * Everything here may be called from any thread and from signal handlers.
+ */
+#ifndef H2D_RUN_KEEP_H
+#define H2D_RUN_KEEP_H
+
+#include <signal.h>
+
+#include "run/lock.h"
+#include "run/pages.h"
+#include "run/state.h"
+#include "run/table.h"
+
+enum {
+	RO_PATH_BYTES = 4096,
+	RO_GRANULE_SHIFT = 27,
+	RO_FILTER_BITS = 1 << 14,
+	/** Smallest mapping that is looked into. */
+	RO_BYTES_MIN = 1 << 20,
+};
+
+/** Why pages are made writable. */
+enum ro_reason {
+	RO_FAULT,	 /**< the program wrote */
+	RO_KERNEL_WRITE, /**< a system call is about to */
+	RO_DEVICE_WRITE, /**< a device is about to, or pins them for writing */
+};
+
+/** The action on SIGSEGV that the program believes to be installed. */
+struct ro_action {
+	void *handler; /* a function, SIG_DFL or SIG_IGN */
+	ro_signals mask;
+	int flags;
+};
+
+struct ro_process {
+	struct ro_lock lock; /* of all below but the atomics and what is set once */
+	struct ro_table table;
+	/** Changes with everything that could explain a fault of a moment ago. */
+	uint32_t generation;
+	struct ro_action action;
+	bool handling; /* our handler is installed, and `action` is what the program asked */
+	bool counted;  /* ro_count_all() was here */
+
+	_Atomic int pid; /* of the process that owns this memory: not that of a vfork child */
+	_Atomic uint32_t ready;
+	/** Granules of the address space in which ranges are or were kept, hashed. */
+	_Atomic uint64_t filter[RO_FILTER_BITS / 64];
+
+	/* Set once. */
+	size_t page_bytes;
+	bool strict_overcommit, verbose;
+	uint64_t image;
+	struct h2d_run_state *state;
+	char patterns[RO_PATH_BYTES], report[RO_PATH_BYTES];
+	/** sigaction of the C library, or of who else comes after us. */
+	int (*sigaction)(int signal, const struct sigaction *act, struct sigaction *old);
+};
+
+extern struct ro_process ro;
+
+/** Per thread. Initial-exec, so that handlers reach it without an allocation. */
+struct ro_thread {
+	uint32_t generation; /* last one seen by this thread's fault handler */
+	bool blocked;	     /* SIGSEGV, in the program's view */
+	bool pending;	     /* it was sent while blocked */
+	siginfo_t info;
+};
+
+extern __thread struct ro_thread ro_thread __attribute__((tls_model("initial-exec")));
+
+/* ---- process.c */
+
+/** Read the environment once; cheap afterwards. */
+void ro_init(void);
+
+/** To be called with all signals blocked around fork(), by pthread_atfork. */
+void ro_fork_prepare(void);
+void ro_fork_parent(void);
+void ro_fork_child(void);
+
+/** We made `n` system calls that the program did not ask for. */
+void ro_count_calls(unsigned n);
+
+/** Block signals and take the lock. @return for ro_leave() */
+ro_signals ro_enter(void);
+void ro_leave(ro_signals before);
+
+/* ---- keep.c */
+
+/** Whether a kept range may lie in [addr, addr + bytes): a few loads, no lock. */
+bool ro_near(uintptr_t addr, size_t bytes);
+
+/** From now on it may. */
+void ro_near_add(struct ro_span range);
+
+/** Keep [start, end), just mapped read-only. Locked, ro_table_reserve(1) done.
+ *  @return its mapping, uncounted */
+struct ro_mapping *ro_keep_locked(struct ro_span range);
+
+/** Whether anything kept lies in `range`; then memory is at hand to cut it out there. To be
+ * asked before the system call after which ro_forget_locked() follows. */
+bool ro_touch_locked(struct ro_span range);
+
+/** Cut `range` out: it is gone, or (`released`) the program has taken it over. */
+void ro_forget_locked(struct ro_span range, bool released);
+
+/** Open every page of `range` that is kept. @return 0 or a negative errno */
+int ro_open_locked(struct ro_span range, enum ro_reason reason);
+
+/** The same around [addr, addr + bytes), where something else than the program's own code is
+ *  about to write. Cheap when nothing is kept there. errno stays. */
+void ro_open(const void *addr, size_t bytes, enum ro_reason reason);
+
+/** Open the block around a first write. Locked. @return 0 or a negative errno */
+int ro_open_block_locked(struct ro_piece *piece, uintptr_t addr);
+
+/** The record of a mapping, in this process. NULL when the state is full. */
+struct h2d_run_record *ro_record_locked(struct ro_mapping *mapping);
+
+/* ---- count.c */
+
+/** Add the written pages of the open pieces in `range` to their records; with sign -1 take them
+ *  back, when what should have ended them failed. */
+void ro_count_written_locked(struct ro_span range, int sign);
+
+/** The same for all pieces, at the end of the process; once. */
+void ro_count_all(void);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/keep.h"
+#include "run/sys.h"
+
+struct ro_process ro;
+__thread struct ro_thread ro_thread __attribute__((tls_model("initial-exec")));
+
+static ro_signals before_fork;
+
+ro_signals ro_enter(void)
+{
+	ro_signals before = ro_signals_block();
+
+	ro_lock_take(&ro.lock);
+	ro_count_calls(2);
+	return before;
+}
+
+void ro_leave(ro_signals before)
+{
+	ro_lock_drop(&ro.lock);
+	ro_signals_restore(before);
+}
+
+void ro_count_calls(unsigned n)
+{
+	if (ro.state)
+		atomic_fetch_add_explicit(&ro.state->added_syscall_count, n,
+					  memory_order_relaxed);
+}
+
+/* Under vm.overcommit_memory=2 a private writable mapping is paid for when it is made, so that
+ * no write can fail later. Made read-only it would not be. */
+static bool strict_overcommit(void)
+{
+	int fd = sys_open("/proc/sys/vm/overcommit_memory", O_RDONLY, 0);
+	char c = 0;
+
+	if (fd < 0)
+		return false;
+	if (sys_pread(fd, &c, 1, 0) != 1)
+		c = 0;
+	sys_close(fd);
+	return c == '2';
+}
+
+static void copy_variable(char *to, size_t bytes, const char *name)
+{
+	const char *value = getenv(name);
+
+	if (value && strlen(value) < bytes)
+		strcpy(to, value);
+}
+
+/* Without a state file, one that forked children share. */
+static void attach_state(void)
+{
+	const char *path = getenv(H2D_RUN_STATE_ENV);
+	struct h2d_run_state *s;
+
+	if (path && *path && !h2d_run_state_open(path, &s)) {
+		ro.state = s;
+	} else {
+		s = sys_mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (s == MAP_FAILED)
+			return;
+		h2d_run_state_init(s, ro.page_bytes);
+		ro.state = s;
+	}
+	ro.image = atomic_fetch_add(&ro.state->image_count, 1) + 1;
+}
+
+void ro_init(void)
+{
+	const char *verbose;
+	ro_signals before;
+	int saved = errno;
+
+	if (atomic_load_explicit(&ro.ready, memory_order_acquire))
+		return;
+	before = ro_signals_block();
+	ro_lock_take(&ro.lock);
+	if (!atomic_load_explicit(&ro.ready, memory_order_relaxed)) {
+		ro.page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+		atomic_store(&ro.pid, getpid());
+		ro.generation = 1;
+		ro.strict_overcommit = strict_overcommit();
+		copy_variable(ro.patterns, sizeof(ro.patterns), H2D_RUN_PATTERN_ENV);
+		copy_variable(ro.report, sizeof(ro.report), H2D_RUN_REPORT_ENV);
+		verbose = getenv(H2D_RUN_VERBOSE_ENV);
+		ro.verbose = verbose && *verbose && strcmp(verbose, "0");
+		attach_state();
+		atomic_store_explicit(&ro.ready, 1, memory_order_release);
+	}
+	ro_lock_drop(&ro.lock);
+	ro_signals_restore(before);
+	errno = saved;
+}
+
+void ro_fork_prepare(void)
+{
+	ro_signals before = ro_enter();
+
+	before_fork = before;
+}
+
+void ro_fork_parent(void)
+{
+	ro_leave(before_fork);
+}
+
+void ro_fork_child(void)
+{
+	atomic_store(&ro.pid, getpid());
+	ro.counted = false;
+	ro_leave(before_fork);
+}
