@@ -53,6 +53,11 @@ struct h2d_example {
 	const char *text, *command;
 };
 
+/** A line of the manual's EXIT STATUS. */
+struct h2d_exit_note {
+	const char *status, *meaning;
+};
+
 /** A sub-command. */
 struct h2d_command {
 	const char *name;
@@ -65,6 +70,13 @@ struct h2d_command {
 	size_t values_bytes;			       /**< of the struct the options fill */
 	const struct h2d_example *examples; /**< ended by an empty one; may be NULL */
 	int min_words, max_words;	    /**< max_words < 0: no bound */
+	/** Its words are another program's command line: options end at the first of them. */
+	bool takes_command;
+	/** The status of its own failures, where those of the table below are another's; else
+	 *  0. */
+	int failure;
+	/** Its exit statuses where they are not the common ones, ended by an empty one. */
+	const struct h2d_exit_note *exits;
 	/** Sub-commands (then there is no run), ended by NULL. */
 	const struct h2d_command *const *commands;
 	/** @return exit status */
@@ -98,7 +110,7 @@ struct h2d_cli {
 
 /** The log callback of everything the command opens; `user` is the struct h2d_cli. */
 void h2d_cli_log(void *user, enum h2d_log_level level, const char *line);
-/** Tell a usage error. @return H2D_EXIT_USAGE */
+/** Tell a usage error. @return H2D_EXIT_USAGE, or the command's own status for failures */
 int h2d_cli_usage(struct h2d_cli *cli, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /** Tell an error of the library: its own line where there is one, else `fmt`.
@@ -108,6 +120,8 @@ int h2d_cli_fail(struct h2d_cli *cli, enum h2d_stage stage, int status, const ch
 /** Tell an error that has no status of the library. @return `exit` */
 int h2d_cli_error(struct h2d_cli *cli, int exit, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/** `exit`, or the status that this command has for all its failures. */
+int h2d_cli_failure(const struct h2d_cli *cli, int exit);
 /** A line on stderr, unless -q. */
 void h2d_cli_warn(struct h2d_cli *cli, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -135,6 +149,8 @@ int h2d_cli_close_out(struct h2d_cli *cli, int exit);
 /** From now on SIGINT and SIGTERM only note themselves (the second one kills) and writing to a
  *  closed pipe is an error like any other. */
 void h2d_signals_install(void);
+/** Everything as it was before h2d_signals_install(), for a program about to be started. */
+void h2d_signals_restore(void);
 /** The signal that came, or 0. */
 int h2d_signals_caught(void);
 

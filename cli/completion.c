@@ -93,12 +93,29 @@ void h2d_completion_print(FILE *out)
 	      "\tcompopt -o filenames 2>/dev/null\n"
 	      "\tmapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
 	      "}\n\n"
+	      "# The rest of the line is another program's.\n"
+	      "_h2d_command() {\n"
+	      "\tif declare -F _command_offset >/dev/null; then\n"
+	      "\t\t_command_offset \"$1\"\n"
+	      "\telif ((COMP_CWORD == $1)); then\n"
+	      "\t\tmapfile -t COMPREPLY < <(compgen -c -- \"$cur\")\n"
+	      "\telse\n"
+	      "\t\t_h2d_files\n"
+	      "\tfi\n"
+	      "}\n\n"
 	      "_h2d() {\n"
 	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev= command= word i\n"
 	      "\tlocal options= words= files=0\n"
 	      "\tCOMPREPLY=()\n"
 	      "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
 	      "\t\tword=${COMP_WORDS[i]}\n"
+	      "\t\tcase \"$command $word\" in\n",
+	      out);
+	for (size_t i = 0; h2d_commands[i]; i++)
+		if (h2d_commands[i]->takes_command)
+			fprintf(out, "\t\t'%s --') _h2d_command $((i + 1)); return ;;\n",
+				h2d_commands[i]->name);
+	fputs("\t\tesac\n"
 	      "\t\tcase $word in -*) continue ;; esac\n"
 	      "\t\tcase \"$command $word\" in\n",
 	      out);

@@ -36,9 +36,9 @@ static bool wants_json(int argc, char **argv)
 
 static int run_command(struct h2d_cli *cli, const struct h2d_command *command, int index)
 {
-	struct h2d_parser parser = {.cli = cli};
+	struct h2d_parser parser = {.cli = cli, .stop_at_word = command->takes_command};
 	void *values = calloc(1, command->values_bytes + 1);
-	int words, exit = H2D_EXIT_USAGE;
+	int words, exit = h2d_cli_failure(cli, H2D_EXIT_USAGE);
 
 	if (!values)
 		return h2d_cli_error(cli, H2D_EXIT_SYSTEM, "out of memory");
@@ -50,6 +50,11 @@ static int run_command(struct h2d_cli *cli, const struct h2d_command *command, i
 	words = h2d_options_parse(&parser, cli->word_count, cli->words, &index);
 	if (words < 0)
 		goto out;
+	if (command->takes_command) {
+		words = cli->word_count - index;
+		/* A --json further on is the other program's. */
+		cli->common.json = wants_json(index, cli->argv);
+	}
 	if (cli->common.help) {
 		h2d_usage_print(cli->out, command, cli->command_name);
 		exit = H2D_EXIT_OK;

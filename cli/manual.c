@@ -157,9 +157,19 @@ static void sub_commands(FILE *out, const struct h2d_command *command)
 	}
 }
 
-static void exit_status(FILE *out)
+static void exit_status(FILE *out, const struct h2d_exit_note *own)
 {
 	fputs(".Sh EXIT STATUS\n.Bl -tag -width Ds -compact\n", out);
+	for (; own && own->status; own++) {
+		fputs(".It ", out);
+		text(out, own->status, false);
+		fputc('\n', out);
+		sentences(out, own->meaning);
+		if (!own[1].status) {
+			fputs(".El\n", out);
+			return;
+		}
+	}
 	for (int i = 0; i < 256; i++)
 		if (h2d_exit_meaning(i))
 			fprintf(out, ".It %d\n%s\n", i, h2d_exit_meaning(i));
@@ -270,7 +280,7 @@ static void page_of_command(FILE *out, const struct h2d_command *c, const char *
 	fputs("Sizes are bytes, or a number with\n"
 	      ".Cm KiB , MiB , GiB\nor\n.Cm TiB\nright behind it.\n",
 	      out);
-	exit_status(out);
+	exit_status(out, c->exits);
 	examples(out, c->examples);
 	see_also(out, c);
 }
@@ -306,7 +316,7 @@ static void page_of_program(FILE *out)
 	fputs(".El\n.Sh OPTIONS\n", out);
 	table(out, &h2d_common_options, ".Ss");
 	paths_and_devices(out);
-	exit_status(out);
+	exit_status(out, NULL);
 	see_also(out, NULL);
 }
 

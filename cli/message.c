@@ -103,19 +103,25 @@ static void tell(struct h2d_cli *cli, int exit, const char *status_name, const c
 		error_document(cli, exit, status_name, line);
 }
 
+int h2d_cli_failure(const struct h2d_cli *cli, int exit)
+{
+	return cli->command && cli->command->failure ? cli->command->failure : exit;
+}
+
 int h2d_cli_usage(struct h2d_cli *cli, const char *fmt, ...)
 {
+	int exit = h2d_cli_failure(cli, H2D_EXIT_USAGE);
 	char text[1024];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	tell(cli, H2D_EXIT_USAGE, NULL, text);
+	tell(cli, exit, NULL, text);
 	if (!cli->common.json)
 		fprintf(stderr, "Try 'h2d help%s%s'.\n", cli->command_name[0] ? " " : "",
 			cli->command_name);
-	return H2D_EXIT_USAGE;
+	return exit;
 }
 
 int h2d_cli_error(struct h2d_cli *cli, int exit, const char *fmt, ...)
@@ -132,7 +138,7 @@ int h2d_cli_error(struct h2d_cli *cli, int exit, const char *fmt, ...)
 
 int h2d_cli_fail(struct h2d_cli *cli, enum h2d_stage stage, int status, const char *fmt, ...)
 {
-	int exit = h2d_exit_status(status, stage);
+	int exit = h2d_cli_failure(cli, h2d_exit_status(status, stage));
 	char text[1100], own[512];
 	va_list ap;
 

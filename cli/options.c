@@ -264,6 +264,10 @@ int h2d_options_parse(const struct h2d_parser *p, int argc, char **argv, int *in
 			continue;
 		}
 		if (!strcmp(arg, "--")) {
+			if (p->stop_at_word) {
+				i++;
+				break;
+			}
 			for (i++; i < argc; i++)
 				argv[*index + words++] = argv[i];
 			break;

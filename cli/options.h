@@ -68,7 +68,7 @@ struct h2d_parser {
 	struct h2d_cli *cli; /**< for messages */
 	struct h2d_parse_set sets[H2D_PARSE_SETS_MAX];
 	size_t set_count;
-	bool stop_at_word; /**< the first word that is no option ends the parsing */
+	bool stop_at_word; /**< the first word that is no option, or "--", ends the parsing */
 };
 
 /**

@@ -57,5 +57,6 @@ int h2d_cli_close_out(struct h2d_cli *cli, int exit)
 	cli->reported = false;
 	if (err == EINTR)
 		return h2d_cli_fail(cli, H2D_STAGE_LOAD, H2D_E_CANCELLED, "stdout");
-	return h2d_cli_error(cli, H2D_EXIT_SYSTEM, "cannot write to stdout: %s", strerror(err));
+	return h2d_cli_error(cli, h2d_cli_failure(cli, H2D_EXIT_SYSTEM),
+			     "cannot write to stdout: %s", strerror(err));
 }

@@ -9,6 +9,11 @@
 static _Atomic int caught;
 _Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a signal handler cannot take a lock");
 
+/* What this program was started with. */
+static const int ours[] = {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ};
+enum { OURS = sizeof(ours) / sizeof(ours[0]) };
+static struct sigaction inherited[OURS];
+
 static void note(int signal_number)
 {
 	if (!atomic_exchange(&caught, signal_number))
@@ -23,12 +28,18 @@ void h2d_signals_install(void)
 	struct sigaction noting = {.sa_handler = note}, ignoring = {.sa_handler = SIG_IGN};
 
 	sigemptyset(&noting.sa_mask);
-	sigaction(SIGINT, &noting, NULL);
-	sigaction(SIGTERM, &noting, NULL);
 	sigemptyset(&ignoring.sa_mask);
-	sigaction(SIGPIPE, &ignoring, NULL);
-	/* Past the limit on file sizes a write fails with EFBIG then, which can be told. */
-	sigaction(SIGXFSZ, &ignoring, NULL);
+	/* SIGXFSZ: past the limit on file sizes a write fails with EFBIG, which can be told. */
+	for (int i = 0; i < OURS; i++)
+		sigaction(ours[i],
+			  ours[i] == SIGINT || ours[i] == SIGTERM ? &noting : &ignoring,
+			  &inherited[i]);
+}
+
+void h2d_signals_restore(void)
+{
+	for (int i = 0; i < OURS; i++)
+		sigaction(ours[i], &inherited[i], NULL);
 }
 
 int h2d_signals_caught(void)

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starts a command and stands in for it: signals in, status out. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "run.h"
+
+/* What the child must get back as it was. */
+struct before {
+	sigset_t mask;
+	struct sigaction child;
+	pid_t parent;
+	int report;
+};
+
+static void start(char **argv, const struct before *before)
+{
+	int err;
+
+	h2d_signals_restore();
+	sigaction(SIGCHLD, &before->child, NULL);
+	/* A killed h2d leaves nothing behind; SIGKILL is the one signal it cannot pass on. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != before->parent)
+		_exit(H2D_RUN_FAILED);
+	sigprocmask(SIG_SETMASK, &before->mask, NULL);
+	execvp(argv[0], argv);
+	err = errno;
+	(void)!write(before->report, &err, sizeof(err));
+	_exit(H2D_RUN_FAILED);
+}
+
+/* All but those that say what this process itself did, and those that stop it. */
+static void passed_on(sigset_t *set)
+{
+	static const int own[] = {SIGFPE, SIGILL,  SIGSEGV, SIGBUS,  SIGABRT, SIGTRAP,
+				  SIGSYS, SIGTTIN, SIGTTOU, SIGPIPE, SIGXFSZ};
+
+	sigfillset(set);
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		sigdelset(set, own[i]);
+}
+
+static void ended(int status, struct h2d_run_outcome *o)
+{
+	o->signal_number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	o->status = o->signal_number ? H2D_RUN_SIGNAL + o->signal_number : WEXITSTATUS(status);
+}
+
+/* A command stopped from the terminal takes us with it, so that the shell sees the job stop. */
+static void stopped(int signal_number)
+{
+	if (signal_number == SIGTSTP || signal_number == SIGTTIN || signal_number == SIGTTOU)
+		kill(getpid(), SIGSTOP);
+}
+
+static int watch(const sigset_t *set, struct h2d_run_outcome *o)
+{
+	for (;;) {
+		siginfo_t info;
+		int status;
+		pid_t got = waitpid(o->pid, &status, WNOHANG | WUNTRACED);
+
+		if (got < 0 && errno != EINTR)
+			return -errno;
+		if (got == o->pid && WIFSTOPPED(status)) {
+			stopped(WSTOPSIG(status));
+		} else if (got == o->pid) {
+			ended(status, o);
+			return 0;
+		}
+		if (sigwaitinfo(set, &info) < 0)
+			continue;
+		/* What the terminal sends goes to the whole foreground group, the command
+		 * included; only what a process sent to us is for us to pass on. */
+		if (info.si_signo != SIGCHLD && info.si_code <= 0 && info.si_pid != o->pid)
+			kill(o->pid, info.si_signo);
+	}
+}
+
+/* Of the signals still on their way none may cost the command's status; INT and TERM end a
+ * report that hangs. */
+static void settle(const sigset_t *set)
+{
+	static const struct timespec now;
+	sigset_t ends;
+
+	while (sigtimedwait(set, NULL, &now) > 0)
+		;
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigprocmask(SIG_UNBLOCK, &ends, NULL);
+}
+
+int h2d_run_child(char **argv, struct h2d_run_outcome *o)
+{
+	struct sigaction plain = {.sa_handler = SIG_DFL};
+	struct before before = {.parent = getpid()};
+	uint64_t begin = h2d_now_ns();
+	sigset_t set;
+	int pipe_[2], rc = 0;
+	ssize_t n;
+
+	*o = (struct h2d_run_outcome){0};
+	if (pipe2(pipe_, O_CLOEXEC))
+		return -errno;
+	before.report = pipe_[1];
+	passed_on(&set);
+	sigprocmask(SIG_BLOCK, &set, &before.mask);
+	/* Ignored by whoever started us, it would take the status away. */
+	sigemptyset(&plain.sa_mask);
+	sigaction(SIGCHLD, &plain, &before.child);
+	o->pid = fork();
+	if (!o->pid)
+		start(argv, &before);
+	rc = o->pid < 0 ? -errno : 0;
+	close(pipe_[1]);
+	do
+		n = rc ? 0 : read(pipe_[0], &o->exec_errno, sizeof(o->exec_errno));
+	while (n < 0 && errno == EINTR);
+	close(pipe_[0]);
+	if (!rc)
+		rc = watch(&set, o);
+	o->elapsed_ns = h2d_now_ns() - begin;
+	settle(&set);
+	return rc;
+}
