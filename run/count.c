@@ -64,19 +64,3 @@ void ro_count_written_locked(struct ro_span range, int sign)
 	if (fd >= 0)
 		sys_close(fd);
 }
-
-void ro_count_all(void)
-{
-	int saved = errno;
-	ro_signals before;
-
-	if (!ro.handling)
-		return;
-	before = ro_enter();
-	if (!ro.counted) {
-		ro.counted = true;
-		ro_count_written_locked((struct ro_span){0, UINTPTR_MAX}, 1);
-	}
-	ro_leave(before);
-	errno = saved;
-}

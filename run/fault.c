@@ -8,6 +8,7 @@
 #include "run/arch.h"
 #include "run/keep.h"
 #include "run/memory.h"
+#include "run/report.h"
 #include "run/signals.h"
 #include "run/sys.h"
 
@@ -65,7 +66,7 @@ static void die(siginfo_t *info)
 		ro_signals mask;
 	} def = {0};
 
-	ro_count_all();
+	ro_end();
 	syscall(SYS_rt_sigaction, SIGSEGV, &def, NULL, sizeof(def.mask));
 	if (sent_by_somebody(info) || info->si_code == SEGV_MTEAERR)
 		ro_signals_send(info);

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "run/interpose.h"
 #include "run/keep.h"
+#include "run/report.h"
 #include "run/signals.h"
-
-void *ro_next(const char *name)
-{
-	return dlsym(RTLD_NEXT, name);
-}
+#include "run/sys.h"
 
 void ro_resolve(void)
 {
@@ -25,12 +23,48 @@ void ro_resolve(void)
 __attribute__((constructor)) static void begin(void)
 {
 	ro_resolve();
+	ro_resolve_io();
 	ro_init();
 	ro_signals_inherit();
 	pthread_atfork(ro_fork_prepare, ro_fork_parent, ro_fork_child);
+	at_quick_exit(ro_end);
 }
 
 __attribute__((destructor)) static void end(void)
 {
-	ro_count_all();
+	ro_end();
+}
+
+/* These run no destructors. */
+RO_PUBLIC void _exit(int status)
+{
+	ro_end();
+	for (;;)
+		syscall(SYS_exit_group, status);
+}
+
+RO_PUBLIC void _Exit(int status)
+{
+	_exit(status);
+}
+
+/* fork() without the handlers of pthread_atfork(). */
+RO_PUBLIC pid_t _Fork(void)
+{
+	pid_t (*next)(void);
+	void *p = ro_next("_Fork");
+	pid_t pid;
+
+	if (!p) {
+		errno = ENOSYS;
+		return -1;
+	}
+	memcpy(&next, &p, sizeof(next));
+	ro_fork_prepare();
+	pid = next();
+	if (pid)
+		ro_fork_parent();
+	else
+		ro_fork_child();
+	return pid;
 }

@@ -188,7 +188,7 @@ int ro_open_block_locked(struct ro_piece *piece, uintptr_t addr)
 		RO_FAULT);
 }
 
-void ro_open(const void *addr, size_t bytes, enum ro_reason reason)
+void ro_open(void *addr, size_t bytes, enum ro_reason reason)
 {
 	struct ro_span range;
 	ro_signals before;

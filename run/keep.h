@@ -43,7 +43,7 @@ struct ro_process {
 	uint32_t generation;
 	struct ro_action action;
 	bool handling; /* our handler is installed, and `action` is what the program asked */
-	bool counted;  /* ro_count_all() was here */
+	bool ended;    /* ro_end() was here */
 
 	_Atomic int pid; /* of the process that owns this memory: not that of a vfork child */
 	_Atomic uint32_t ready;
@@ -113,7 +113,7 @@ int ro_open_locked(struct ro_span range, enum ro_reason reason);
 
 /** The same around [addr, addr + bytes), where something else than the program's own code is
  *  about to write. Cheap when nothing is kept there. errno stays. */
-void ro_open(const void *addr, size_t bytes, enum ro_reason reason);
+void ro_open(void *addr, size_t bytes, enum ro_reason reason);
 
 /** Open the block around a first write. Locked. @return 0 or a negative errno */
 int ro_open_block_locked(struct ro_piece *piece, uintptr_t addr);
@@ -126,8 +126,5 @@ struct h2d_run_record *ro_record_locked(struct ro_mapping *mapping);
 /** Add the written pages of the open pieces in `range` to their records; with sign -1 take them
  *  back, when what should have ended them failed. */
 void ro_count_written_locked(struct ro_span range, int sign);
-
-/** The same for all pieces, at the end of the process; once. */
-void ro_count_all(void);
 
 #endif

@@ -116,6 +116,6 @@ void ro_fork_parent(void)
 void ro_fork_child(void)
 {
 	atomic_store(&ro.pid, getpid());
-	ro.counted = false;
+	ro.ended = false;
 	ro_leave(before_fork);
 }
