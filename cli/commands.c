@@ -14,6 +14,7 @@ const struct h2d_command *const h2d_commands[] = {
 	&h2d_command_probe,
 	&h2d_command_repro,
 	&h2d_command_run,
+	&h2d_command_bench,
 	&h2d_command_version,
 	&h2d_command_help,
 	NULL,

@@ -5,6 +5,9 @@
 
 #include "cli.h"
 
+extern const struct h2d_command h2d_command_bench;
+extern const struct h2d_command h2d_command_bench_cell;
+extern const struct h2d_command h2d_command_bench_run;
 extern const struct h2d_command h2d_command_cache;
 extern const struct h2d_command h2d_command_cat;
 extern const struct h2d_command h2d_command_devices;
