@@ -168,6 +168,7 @@ int h2d_device_open(const char *spec, const struct h2d_device_opts *opts,
 	dev->caps = b->caps;
 	dev->log = log;
 	dev->copy_timeout_ns = o.copy_timeout_ns ? o.copy_timeout_ns : COPY_TIMEOUT_DEFAULT_NS;
+	dev->native_context = o.context;
 	dev->facts.numa_node = -1;
 	dev->facts.unified = 2;
 	memcpy(dev->facts.name, spec, strlen(spec) + 1);

@@ -168,6 +168,7 @@ struct h2d_device {
 	_Atomic int lost; /**< set once, never cleared */
 	_Atomic uint64_t
 		quarantined_bytes; /**< buffers left under copies that never completed */
+	void *native_context; /**< of h2d_device_opts */
 	void *priv;
 };
 

@@ -223,6 +223,10 @@ struct h2d_device_opts {
 	void *log_user;
 	/** Nanoseconds after which a copy that does not complete counts as lost; 0: 30 s. */
 	uint64_t copy_timeout_ns;
+	/** opencl: the caller's cl_context, which holds the memory and the queues that are given
+	 *  to h2d_load_into(); retained until the device is closed. NULL: one of its own. Other
+	 *  back-ends ignore it. */
+	void *context;
 };
 
 /** Facts about an opened device. Strings live as long as the device. @since 0.1 */
