@@ -50,6 +50,7 @@ def refuses(change):
 
 documents = sorted(p for p in (ROOT / "results").rglob("*.json*")
                    if p.suffix in (".json", ".jsonl") and "schema" not in p.relative_to(ROOT).parts)
+documents.append(pathlib.Path(__file__).resolve().parent / "campaign.json")
 failures = 0
 for path in documents:
     for problem in problems(path)[:5]:
@@ -66,7 +67,7 @@ for what, change in planted.items():
     if not refuses(change):
         failures += 1
         print(f"FAILED: {what} is not refused")
-if not documents:
+if len(documents) < 2:
     failures += 1
     print("FAILED: there are no results")
 print(f"{len(documents)} documents, {failures} failures")

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Figures: the same bytes twice, data equal to the document's, failed cells drawn, bad input refused."""
+import copy
+import csv
+import json
+import pathlib
+import tempfile
+
+import rig
+
+python = rig.interpreter()
+check = rig.Checks()
+SCRIPT = rig.SCRIPTS / "draw-figures"
+SHIPPED = rig.ROOT / "results/lab/shipped.json"
+STATES = rig.ROOT / "results/reference/kernel-states.json"
+CAMPAIGN = pathlib.Path(__file__).resolve().parent / "campaign.json"
+
+
+def draw(out, *files):
+    return rig.run(SCRIPT, *files, "-o", out, python=python)
+
+
+def table(path):
+    with open(path, newline="", encoding="utf-8") as f:
+        return list(csv.DictReader(f))
+
+
+def spoilt(root, change):
+    document = json.loads(SHIPPED.read_text("utf-8"))
+    change(document)
+    path = root / "spoilt.json"
+    path.write_text(json.dumps(document))
+    return draw(root / "spoilt", path)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    root = pathlib.Path(folder)
+    for where in ("one", "two"):
+        done = draw(root / where, SHIPPED, STATES)
+        check("figures are drawn", done.returncode == 0, done.stderr)
+    names = sorted(p.name for p in (root / "one").iterdir())
+    check("four files of each figure", len(names) == 4 * len({n.split(".")[0] for n in names}), names)
+    for name in names:
+        check(f"{name} is the same twice",
+              (root / "one" / name).read_bytes() == (root / "two" / name).read_bytes())
+
+    # The data behind figure 1, worked out here again.
+    lab = json.loads(SHIPPED.read_text("utf-8"))
+    wanted = {(k["release"], c["filesystem"], c["state"].replace("-", "_")): c["elapsed_ns"] / 1e6
+              for k in lab["kernels"] for c in k["cells"]
+              if c["permission"] == "vma" and c["state"] in ("ro-present", "rw-absent", "rw-present")}
+    rows = [r for r in table(root / "one/kernel-states.csv") if "shipped" in r["document"]]
+    have = {(r["group"].split(",")[0], r["panel"], r["case"]): float(r["median_ms"]) for r in rows}
+    check("the table of figure 1 is the document's", have == wanted)
+    windows = sum(c["windows"] or 0 for k in lab["kernels"] for c in k["cells"])
+    mine = [r for r in table(root / "one/windows.csv") if "shipped" in r["document"]]
+    check("the table of figure 4 is the document's", sum(int(r["windows"] or 0) for r in mine) == windows > 0)
+    quoted = [r for r in table(root / "one/kernel-states.csv") if "reference" in r["document"]]
+    check("the published states stand beside ours", len(quoted) == 9)
+    svg = (root / "one/kernel-states.svg").read_text("utf-8")
+    check("the figure names its sources", "QUOTED" in svg and "sha256" in svg and lab["tool"]["git"] in svg)
+    check("it is described", "16\u202f088 ms" in (root / "one/kernel-states.txt").read_text("utf-8"))
+
+    done = draw(root / "bench", CAMPAIGN)
+    check("a campaign is drawn", done.returncode == 0, done.stderr)
+    campaign = json.loads(CAMPAIGN.read_text("utf-8"))
+    ratios = table(root / "bench/path-ratios.csv")
+    failed = {c["status"] for c in campaign["cells"]} - {"ok"}
+    check("cells that failed are in the table", {r["status"] for r in ratios} - {"ok"} == failed != set())
+    text = (root / "bench/path-ratios.txt").read_text("utf-8")
+    check("and in the description", "did not fit" in text and "invalid" in text, text)
+    check("every cell has a row", len(ratios) == len(campaign["cells"]))
+    for ratio in campaign["ratios"]:
+        check("a ratio is the document's", any(r["speedup"] == str(ratio["speedup"]["median"]) for r in ratios))
+    resident = [p for p in (root / "bench").glob("resident-*.csv")]
+    check("resident sets are drawn over time", len(resident) == 1 and len(table(resident[0])) > 3)
+    times = table(root / "bench/load-times.csv")
+    ok = next(c for c in campaign["cells"] if c["status"] == "ok")
+    row = next(r for r in times if r["path"] == ok["key"]["path"])
+    check("times are the document's", float(row["median_s"]) == ok["statistics"]["median_ns"] / 1e9)
+
+    refused = {
+        "another major version": (3, lambda d: d["schema_version"].update(major=2)),
+        "an unknown schema": (3, lambda d: d.update(schema="h2d.unheard-of")),
+        "a negative time": (3, lambda d: d["kernels"][0]["cells"][0].update(elapsed_ns=-1)),
+        "no cells": (3, lambda d: d["kernels"][0].pop("cells")),
+    }
+    for what, (status, change) in refused.items():
+        done = spoilt(root, copy.copy(change))
+        check(f"{what} is refused", done.returncode == status and "spoilt.json" in done.stderr,
+              f"{done.returncode} {done.stderr}")
+    (root / "spoilt.json").write_text('{"schema": "h2d.lab", "x": NaN}')
+    check("NaN is refused", draw(root / "n", root / "spoilt.json").returncode == 3)
+    (root / "spoilt.json").write_text('{"schema": "h2d.l')
+    check("half a document is refused", draw(root / "n", root / "spoilt.json").returncode == 3)
+    done = draw(root / "n", rig.ROOT / "results/reference/kernel-versions.json")
+    check("nothing to draw is said", done.returncode == 77 and "nothing" in done.stderr)
+check.end()
