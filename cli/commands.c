@@ -11,6 +11,7 @@ const struct h2d_command *const h2d_commands[] = {
 	&h2d_command_cat,
 	&h2d_command_cache,
 	&h2d_command_devices,
+	&h2d_command_doctor,
 	&h2d_command_probe,
 	&h2d_command_repro,
 	&h2d_command_run,

@@ -11,6 +11,7 @@ extern const struct h2d_command h2d_command_bench_run;
 extern const struct h2d_command h2d_command_cache;
 extern const struct h2d_command h2d_command_cat;
 extern const struct h2d_command h2d_command_devices;
+extern const struct h2d_command h2d_command_doctor;
 extern const struct h2d_command h2d_command_help;
 extern const struct h2d_command h2d_command_load;
 extern const struct h2d_command h2d_command_ls;

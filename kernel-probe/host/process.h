@@ -47,7 +47,7 @@ struct h2d_file_mapping {
 };
 
 /** A runtime or library that the process has loaded. */
-enum h2d_runtime {
+enum h2d_process_runtime {
 	H2D_RUNTIME_HIP = 1 << 0,
 	H2D_RUNTIME_CUDA = 1 << 1,
 	H2D_RUNTIME_OPENCL = 1 << 2,
@@ -74,7 +74,7 @@ struct h2d_process {
 	bool other_pid_namespace; /**< it has another number in its own namespace */
 	char **words; /**< command line, ended by NULL; NULL when it cannot be read */
 	size_t word_count;
-	unsigned runtimes; /**< enum h2d_runtime */
+	unsigned runtimes; /**< enum h2d_process_runtime */
 	bool exited;	   /**< it ended while it was looked at: what follows is a part */
 	bool cut;	   /**< it has more mappings than we keep */
 	bool only_maps;	   /**< the kernel has no smaps: nothing is known of pages */

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel's verdict in the words of the doctor. */
+#include <stdio.h>
+#include <string.h>
+
+#include "host/doctor.h"
+#include "host/kernel_verdict.h"
+
+static void add(struct h2d_doctor_kernel *k, const struct h2d_kernel_opinion *o, bool *by)
+{
+	if (!o->given || k->statement_count == 3)
+		return;
+	*by = o->policy != H2D_RETRY_UNKNOWN;
+	snprintf(k->statements[k->statement_count++], sizeof(k->statements[0]), "%s",
+		 o->statement);
+}
+
+static void why_unknown(struct h2d_doctor_kernel *k, const struct h2d_kernel_verdict *v)
+{
+	if (!v->file.given && v->file.why[0])
+		snprintf(k->why, sizeof(k->why), "%s", v->file.why);
+	else if (!v->prior.given && v->prior.why[0])
+		snprintf(k->why, sizeof(k->why), "%s", v->prior.why);
+}
+
+void h2d_doctor_kernel_read(const char *root, const struct h2d_doctor_measured *measured,
+			    const struct h2d_log *log, struct h2d_doctor_kernel *out)
+{
+	struct h2d_kernel_measured m = {0};
+	struct h2d_kernel_verdict_options options = {
+		.size = sizeof(options),
+		.log = log->fn,
+		.log_user = log->user,
+		.root = root,
+	};
+	struct h2d_kernel_verdict *v = NULL;
+	int rc;
+
+	memset(out, 0, sizeof(*out));
+	if (measured->done && measured->policy != H2D_RETRY_UNKNOWN) {
+		m.policy = measured->policy;
+		m.affected = measured->policy == H2D_RETRY_STALE;
+		snprintf(m.statement, sizeof(m.statement), "%s", measured->statement);
+		options.measured = &m;
+	}
+	rc = h2d_kernel_verdict_get(&options, &v);
+	if (rc) {
+		snprintf(out->why, sizeof(out->why), "the kernel's verdict: %s",
+			 h2d_status_string(rc));
+		return;
+	}
+	out->policy = v->policy;
+	out->confidence = v->confidence;
+	add(out, &v->measured, &out->by_measurement);
+	add(out, &v->file, &out->by_file);
+	add(out, &v->prior, &out->by_table);
+	out->by_measurement |= measured->done && measured->policy != H2D_RETRY_UNKNOWN;
+	why_unknown(out, v);
+	snprintf(out->conflict, sizeof(out->conflict), "%s", v->conflict);
+	snprintf(out->upgrade_to, sizeof(out->upgrade_to), "%s", v->upgrade_to);
+	snprintf(out->upgrade_source, sizeof(out->upgrade_source), "%s", v->upgrade_source);
+	out->permission = measured->permission;
+	if (out->permission == H2D_PERMISSION_UNKNOWN && v->module)
+		out->permission = v->module->callers[H2D_CALLER_SVM].rule;
+	h2d_kernel_verdict_free(v);
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Findings on a process: how it maps its checkpoints, what that costs, whether it moves. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/envelope.h"
+#include "host/doctor.h"
+
+/* Above these it is no accident. */
+enum {
+	FAULTS_PER_S = 100,
+	PRESSURE_PCT = 10,
+};
+
+void h2d_mapping_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out)
+{
+	const struct h2d_process *p = &f->process;
+	const struct h2d_mapped_file *file = p->largest;
+	const struct h2d_mapping_sum *w = &p->writable;
+
+	if (!file)
+		return;
+	h2d_evidence(out, "It maps %zu checkpoint file%s of %s, the largest being %s%s%s%s",
+		     p->checkpoint_count, p->checkpoint_count == 1 ? "" : "s",
+		     h2d_amount(p->checkpoint_file_bytes),
+		     h2d_redacted_path(file->path, f->redact),
+		     file->deleted ? " (deleted)" : "", file->mount.type[0] ? " on " : "",
+		     file->mount.type);
+	if (w->mapping_count)
+		h2d_evidence(out,
+			     "%" PRIu64 " of %" PRIu64 " mappings are private and writable "
+			     "(rw-p): %s, of which %s are present, %s copied into anonymous "
+			     "memory, %s in swap",
+			     w->mapping_count, p->checkpoints.mapping_count,
+			     h2d_amount(w->size_bytes), h2d_amount(w->present_bytes),
+			     h2d_amount(w->anonymous_bytes), h2d_amount(w->swap_bytes));
+	else
+		h2d_evidence(out, "None of its %" PRIu64 " mappings is private and writable",
+			     p->checkpoints.mapping_count);
+}
+
+void h2d_trend_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out)
+{
+	const struct h2d_trend *t = &f->trend;
+	double seconds = (double)t->elapsed_ns / 1e9;
+
+	switch (t->progress) {
+	case H2D_PROGRESS_SLOW:
+		h2d_evidence(out, "It is slow but moving, not hung: %s/s over %.1f s%s",
+			     h2d_amount(t->bytes_per_s), seconds,
+			     t->threads_in_ioctl ? ", with threads inside an ioctl" : "");
+		break;
+	case H2D_PROGRESS_MOVING:
+		h2d_evidence(out, "It is moving: %s/s over %.1f s", h2d_amount(t->bytes_per_s),
+			     seconds);
+		break;
+	case H2D_PROGRESS_BUSY:
+		h2d_evidence(out,
+			     "It used %.0f %% of a processor over %.1f s, %.0f %% in the "
+			     "kernel, but no bytes arrived",
+			     t->cpu_pct, seconds, t->kernel_pct);
+		break;
+	case H2D_PROGRESS_STILL:
+		h2d_evidence(out, "Nothing moved over %.1f s (state %c)", seconds, t->state);
+		break;
+	case H2D_PROGRESS_UNKNOWN:
+	case H2D_PROGRESS_EXITED:
+		break;
+	}
+	if (t->anon_delta_bytes > 1 << 20)
+		h2d_evidence(out, "Its anonymous memory grew by %s, that of files by %s",
+			     h2d_amount((uint64_t)t->anon_delta_bytes),
+			     h2d_amount(t->file_delta_bytes > 0 ? (uint64_t)t->file_delta_bytes
+								: 0));
+}
+
+static void memory_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out)
+{
+	const struct h2d_memory *m = &f->memory;
+
+	if (m->group_limit_bytes.known)
+		h2d_evidence(out, "The control group's limit is %s, of which %s are used",
+			     h2d_amount(m->group_limit_bytes.value),
+			     m->group_used_bytes.known ? h2d_amount(m->group_used_bytes.value)
+						       : "?");
+	if (m->available_bytes.known && m->total_bytes.known)
+		h2d_evidence(out, "%s of %s of memory are available, %s of swap are used",
+			     h2d_amount(m->available_bytes.value),
+			     h2d_amount(m->total_bytes.value),
+			     h2d_amount(m->swap_total_bytes.value - m->swap_free_bytes.value <=
+							m->swap_total_bytes.value
+						? m->swap_total_bytes.value -
+							  m->swap_free_bytes.value
+						: 0));
+}
+
+static bool begin(const struct h2d_doctor_facts *f, const char *id,
+		  enum h2d_doctor_status status, enum h2d_confidence confidence,
+		  struct h2d_finding *out)
+{
+	(void)f;
+	out->id = id;
+	out->status = status;
+	out->confidence = confidence;
+	return true;
+}
+
+/* ---- rules, the most urgent first ---- */
+
+static bool svm_limit(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+		      struct h2d_finding *out)
+{
+	if (!f->machine.svm_limit[0])
+		return false;
+	/* The line may be of an earlier load. */
+	begin(f, "svm_limit", H2D_DOCTOR_AFFECTED,
+	      f->have_process ? H2D_CONFIDENCE_HIGH : H2D_CONFIDENCE_MEDIUM, out);
+	h2d_say(out->line, sizeof(out->line),
+		"The GPU driver refuses to map a checkpoint: it is larger than the memory that "
+		"GPU mappings may use. Read it instead of mapping it.");
+	h2d_evidence(out, "The kernel's log: %s", f->machine.svm_limit);
+	if (f->have_process)
+		h2d_mapping_evidence(f, out);
+	if (f->machine.ttm_limit_bytes.known)
+		h2d_evidence(out, "The GPU may use %s of system memory (ttm.pages_limit)",
+			     h2d_amount(f->machine.ttm_limit_bytes.value));
+	if (f->machine.unified)
+		h2d_evidence(out, "GPU and processors share memory: %s", f->machine.unified_by);
+	memory_evidence(f, out);
+	h2d_recommend(f, s, "map_less", true, out);
+	return true;
+}
+
+/* The writable mappings would, copied, take more than there is. */
+static bool will_not_fit(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			 struct h2d_finding *out)
+{
+	uint64_t limit = f->memory.group_limit_bytes.known ? f->memory.group_limit_bytes.value
+							   : f->memory.total_bytes.value;
+	char who[128], command[384];
+
+	if (!f->have_process || !f->process.copied.mapping_count || !limit ||
+	    f->process.writable.size_bytes <= limit)
+		return false;
+	begin(f, "will_not_fit", H2D_DOCTOR_AFFECTED, H2D_CONFIDENCE_HIGH, out);
+	h2d_say(out->line, sizeof(out->line),
+		"%s will run out of memory: it copies %s of checkpoints page by page, and may "
+		"have %s. Run: h2d run -- %s",
+		h2d_process_words(f, who, sizeof(who)),
+		h2d_amount(f->process.writable.size_bytes), h2d_amount(limit),
+		h2d_command_words(f, command, sizeof(command)));
+	h2d_mapping_evidence(f, out);
+	memory_evidence(f, out);
+	h2d_trend_evidence(f, out);
+	h2d_recommend(f, s, "h2d_run", false, out);
+	return true;
+}
+
+static bool copied(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+		   struct h2d_finding *out)
+{
+	const struct h2d_mapping_sum *c = &f->process.copied;
+	bool swapped = c->swap_bytes > c->anonymous_bytes;
+	char who[128], command[384];
+
+	/* Of a process that nobody asked about a few pages are no news. */
+	if (!f->have_process || !c->mapping_count ||
+	    (!f->asked_for_process && c->anonymous_bytes + c->swap_bytes < 1 << 20))
+		return false;
+	begin(f, swapped ? "swapped" : "copied", H2D_DOCTOR_AFFECTED, H2D_CONFIDENCE_HIGH, out);
+	h2d_say(out->line, sizeof(out->line), "%s %s: %s so far%s. Run: h2d run -- %s",
+		h2d_process_words(f, who, sizeof(who)),
+		swapped ? "pushes copies of its own checkpoint into swap"
+			: "copies its checkpoint into anonymous memory while it loads",
+		h2d_amount(c->anonymous_bytes + c->swap_bytes),
+		f->machine.unified ? ", on a machine whose GPU uses the same memory" : "",
+		h2d_command_words(f, command, sizeof(command)));
+	h2d_mapping_evidence(f, out);
+	if (f->machine.unified)
+		h2d_evidence(out, "GPU and processors share memory: %s", f->machine.unified_by);
+	if (f->memory.page_bytes > 4096)
+		h2d_evidence(out, "Pages are of %s: each write copies that much",
+			     h2d_amount(f->memory.page_bytes));
+	memory_evidence(f, out);
+	h2d_trend_evidence(f, out);
+	h2d_evidence(out, "The mapping is writable, so that a driver may ask for write access "
+			  "where the GPU only reads; a program that writes its weights would "
+			  "look the same");
+	h2d_recommend(f, s, "h2d_run", f->process.runtimes & H2D_RUNTIME_H2D_RUN, out);
+	return true;
+}
+
+static bool random_advice(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			  struct h2d_finding *out)
+{
+	char who[128];
+
+	if (!f->have_process || !f->process.random_advice ||
+	    (f->trend.progress != H2D_PROGRESS_UNKNOWN && f->trend.major_faults_per_s == 0))
+		return false;
+	begin(f, "random_advice", H2D_DOCTOR_AFFECTED,
+	      f->trend.major_faults_per_s >= FAULTS_PER_S ? H2D_CONFIDENCE_HIGH
+							  : H2D_CONFIDENCE_MEDIUM,
+	      out);
+	h2d_say(out->line, sizeof(out->line),
+		"%s loads without read-ahead: it told the kernel that it reads at random "
+		"(MADV_RANDOM).",
+		h2d_process_words(f, who, sizeof(who)));
+	h2d_mapping_evidence(f, out);
+	if (f->trend.elapsed_ns)
+		h2d_evidence(out, "%" PRIu64 " major faults a second",
+			     f->trend.major_faults_per_s);
+	h2d_trend_evidence(f, out);
+	h2d_recommend(f, s, "read_ahead", true, out);
+	return true;
+}
+
+static bool network_faults(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			   struct h2d_finding *out)
+{
+	const struct h2d_mapped_file *file = f->process.largest;
+	char who[128];
+
+	if (!f->have_process || !file || f->trend.major_faults_per_s < FAULTS_PER_S ||
+	    f->process.random_advice)
+		return false;
+	begin(f, file->mount.network ? "network_faults" : "slow_faults", H2D_DOCTOR_AFFECTED,
+	      H2D_CONFIDENCE_HIGH, out);
+	if (file->mount.network) {
+		h2d_say(out->line, sizeof(out->line),
+			"%s reads its checkpoint page by page from a network file system "
+			"(%s): %" PRIu64 " faults a second, %s/s.",
+			h2d_process_words(f, who, sizeof(who)), file->mount.type,
+			f->trend.major_faults_per_s, h2d_amount(f->trend.bytes_per_s));
+	} else if (f->trend.progress == H2D_PROGRESS_SLOW) {
+		out->confidence = H2D_CONFIDENCE_MEDIUM;
+		h2d_say(out->line, sizeof(out->line),
+			"%s reads its checkpoint page by page from the disk: %" PRIu64
+			" faults a second, %s/s.",
+			h2d_process_words(f, who, sizeof(who)), f->trend.major_faults_per_s,
+			h2d_amount(f->trend.bytes_per_s));
+	} else {
+		return false;
+	}
+	h2d_mapping_evidence(f, out);
+	if (file->mount.have_read_ahead)
+		h2d_evidence(out, "Read-ahead of that file system is %s",
+			     h2d_amount(file->mount.read_ahead_bytes));
+	h2d_trend_evidence(f, out);
+	h2d_recommend(f, s, "warm", true, out);
+	return true;
+}
+
+static bool out_of_room(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			struct h2d_finding *out)
+{
+	uint64_t limit = f->memory.total_bytes.known ? f->memory.total_bytes.value : UINT64_MAX;
+	char who[128];
+
+	if (!f->have_process || !f->process.checkpoint_count)
+		return false;
+	if (f->memory.group_limit_bytes.known && f->memory.group_limit_bytes.value < limit)
+		limit = f->memory.group_limit_bytes.value;
+	if (f->process.checkpoint_file_bytes <= limit)
+		return false;
+	begin(f, "out_of_room", H2D_DOCTOR_AFFECTED, H2D_CONFIDENCE_HIGH, out);
+	h2d_say(out->line, sizeof(out->line),
+		"%s maps a checkpoint of %s on a machine that gives it %s of memory: its pages "
+		"push each other out. Read it instead of mapping it.",
+		h2d_process_words(f, who, sizeof(who)),
+		h2d_amount(f->process.checkpoint_file_bytes), h2d_amount(limit));
+	h2d_mapping_evidence(f, out);
+	memory_evidence(f, out);
+	if (f->trend.elapsed_ns)
+		h2d_evidence(out, "%" PRIu64 " major faults a second",
+			     f->trend.major_faults_per_s);
+	h2d_trend_evidence(f, out);
+	h2d_recommend(f, s, "map_less", true, out);
+	return true;
+}
+
+static bool pressure(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+		     struct h2d_finding *out)
+{
+	const struct h2d_pressure *p = &f->memory.memory;
+
+	if (!p->known || p->some_pct < PRESSURE_PCT)
+		return false;
+	begin(f, "pressure", H2D_DOCTOR_AFFECTED, H2D_CONFIDENCE_MEDIUM, out);
+	h2d_say(out->line, sizeof(out->line),
+		"The machine is short of memory: in the last ten seconds programs waited for "
+		"it %.0f %% of the time, and copies to the GPU wait with them.",
+		p->some_pct);
+	h2d_evidence(out, "Memory pressure: some %.1f %%, all %.1f %%", p->some_pct,
+		     p->full_pct);
+	memory_evidence(f, out);
+	if (f->have_process) {
+		h2d_mapping_evidence(f, out);
+		h2d_trend_evidence(f, out);
+	}
+	h2d_recommend(f, s, "free_memory", false, out);
+	return true;
+}
+
+static bool moves(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+		  struct h2d_finding *out)
+{
+	char who[128];
+
+	(void)s;
+	if (!f->have_process || !f->process.checkpoint_count)
+		return false;
+	h2d_process_words(f, who, sizeof(who));
+	switch (f->trend.progress) {
+	case H2D_PROGRESS_SLOW:
+		begin(f, "slow", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_MEDIUM, out);
+		h2d_say(out->line, sizeof(out->line),
+			"%s is slow but moving, not hung (%s/s); none of the known causes is "
+			"at work.",
+			who, h2d_amount(f->trend.bytes_per_s));
+		break;
+	case H2D_PROGRESS_STILL:
+		if (f->trend.state == 'S')
+			return false; /* loaded, and waits for work */
+		begin(f, "still", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_MEDIUM, out);
+		h2d_say(out->line, sizeof(out->line),
+			"%s stands still and may hang: in %.1f s it read, copied and computed "
+			"nothing.",
+			who, (double)f->trend.elapsed_ns / 1e9);
+		break;
+	default:
+		return false;
+	}
+	h2d_mapping_evidence(f, out);
+	h2d_trend_evidence(f, out);
+	memory_evidence(f, out);
+	h2d_say(out->action, sizeof(out->action),
+		"Watch it for longer: h2d probe process --watch 60 %d", f->process.pid);
+	return true;
+}
+
+static bool judge_well(const struct h2d_doctor_facts *f, struct h2d_finding *out)
+{
+	char who[128];
+
+	if (!f->have_process || f->process.copied.mapping_count)
+		return false;
+	h2d_process_words(f, who, sizeof(who));
+	if (!f->process.checkpoint_count) {
+		begin(f, "no_checkpoint", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_MEDIUM, out);
+		h2d_say(out->line, sizeof(out->line),
+			"%s maps no checkpoint now: look at it while it loads.", who);
+		h2d_say(out->action, sizeof(out->action), "While it loads: h2d doctor %d",
+			f->process.pid);
+		return true;
+	}
+	begin(f, "process_well", H2D_DOCTOR_WELL,
+	      f->trend.progress == H2D_PROGRESS_UNKNOWN ? H2D_CONFIDENCE_MEDIUM
+							: H2D_CONFIDENCE_HIGH,
+	      out);
+	h2d_say(out->line, sizeof(out->line),
+		"%s holds no second copy of its checkpoint, and none of the known causes of "
+		"slow loading is at work.",
+		who);
+	h2d_mapping_evidence(f, out);
+	h2d_trend_evidence(f, out);
+	return true;
+}
+
+/* The process that was asked for comes before the kernel, one that was found after it. */
+static bool process_well(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			 struct h2d_finding *out)
+{
+	(void)s;
+	return f->asked_for_process && judge_well(f, out);
+}
+
+bool h2d_rule_process_found_well(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+				 struct h2d_finding *out)
+{
+	(void)s;
+	return !f->asked_for_process && judge_well(f, out);
+}
+
+const h2d_rule h2d_rules_process[] = {svm_limit,      will_not_fit, copied,   random_advice,
+				      network_faults, out_of_room,  pressure, moves,
+				      process_well,   NULL};
