@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/checked.h"
@@ -94,4 +96,17 @@ void h2d_hostmem_free(void *p, uint64_t bytes)
 
 	if (p && h2d_align_up_u64(bytes, (uint64_t)sysconf(_SC_PAGESIZE), &rounded))
 		munmap(p, rounded);
+}
+
+void h2d_hostmem_bind(void *p, uint64_t bytes, int32_t node)
+{
+	enum { WORD_BITS = 8 * sizeof(unsigned long) };
+	unsigned long mask[16] = {0}; /* 1024 nodes, the most that Linux has */
+	uint64_t rounded;
+
+	if (!p || node < 0 || (size_t)node >= sizeof(mask) * 8 ||
+	    !h2d_align_up_u64(bytes, (uint64_t)sysconf(_SC_PAGESIZE), &rounded))
+		return;
+	mask[(unsigned)node / WORD_BITS] = 1ul << (unsigned)node % WORD_BITS;
+	syscall(SYS_mbind, p, rounded, MPOL_PREFERRED, mask, sizeof(mask) * 8 + 1, 0);
 }

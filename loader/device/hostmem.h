@@ -25,4 +25,9 @@ void h2d_hostmem_free(void *p, uint64_t bytes);
 /** Size of a huge page, or 0 where transparent huge pages are off ("never"). */
 uint64_t h2d_hostmem_huge_page_bytes(void);
 
+/** Wish that pages not yet touched come from NUMA node `node` (-1: no wish). Whatever the
+ * system refuses is without consequence but speed.
+ *  @source mbind(2), MPOL_PREFERRED */
+void h2d_hostmem_bind(void *p, uint64_t bytes, int32_t node);
+
 #endif

@@ -71,6 +71,25 @@ void h2d_copy_abandon(struct h2d_reader *r, struct h2d_slot *s)
 	atomic_store(&r->engine->dev->lost, 1);
 }
 
+/* GPU runtimes report an earlier copy's failure with whatever call comes next: then the oldest
+ * copy that failed is named, and not the one that was refused for it. */
+static void tell_refusal(struct h2d_reader *r, const struct h2d_slot *s, int rc,
+			 const char *what)
+{
+	struct h2d_engine *e = r->engine;
+	const struct h2d_chunk *c = s->chunk;
+
+	for (const struct h2d_slot *old = r->copying.head; old; old = old->next)
+		if (e->dev->backend->event_query(old->event) < 0) {
+			c = old->chunk;
+			what = "failed";
+			break;
+		}
+	h2d_fail(&e->log, rc, "device %s: a copy of %s, offset %llu, %s", e->dev->facts.name,
+		 e->config->inputs[c->file].file->path, (unsigned long long)c->file_offset,
+		 what);
+}
+
 int h2d_copy_submit(struct h2d_reader *r, struct h2d_slot *s)
 {
 	struct h2d_engine *e = r->engine;
@@ -83,16 +102,13 @@ int h2d_copy_submit(struct h2d_reader *r, struct h2d_slot *s)
 	else if (s->filled == H2D_FILLED_SPAN)
 		rc = copy_pieces(r, s);
 	if (rc)
-		h2d_fail(&e->log, rc, "device %s: copy of %s, offset %llu, was refused",
-			 e->dev->facts.name, e->config->inputs[c->file].file->path,
-			 (unsigned long long)c->file_offset);
+		tell_refusal(r, s, rc, "was refused");
 	if (!s->copies)
 		return rc;
 	/* Also after a refusal: what was submitted before it is under way. */
 	recorded = e->dev->backend->event_record(s->event, r->stream);
 	if (recorded) {
-		h2d_fail(&e->log, recorded, "device %s: its copies cannot be followed",
-			 e->dev->facts.name);
+		tell_refusal(r, s, recorded, "cannot be followed");
 		h2d_copy_abandon(r, s);
 		return rc ? rc : recorded;
 	}
@@ -110,6 +126,31 @@ static uint64_t patience_ns(const struct h2d_engine *e, const struct h2d_slot *s
 		ns += (uint64_t)((double)s->chunk->bytes * 1e9 /
 				 (double)h2d_tuning->pageable_bytes_per_s);
 	return ns;
+}
+
+/* `waited_ns` 0: the device was lost before the copy's time ran out. */
+static void tell_loss(struct h2d_engine *e, const struct h2d_slot *s, uint64_t waited_ns)
+{
+	const char *path = e->config->inputs[s->chunk->file].file->path;
+	unsigned long long offset = s->chunk->file_offset;
+
+	if (!waited_ns)
+		h2d_fail(&e->log, H2D_E_DEVICE_LOST,
+			 "device %s: lost under a copy of %s, offset %llu", e->dev->facts.name,
+			 path, offset);
+	else
+		h2d_fail(&e->log, H2D_E_DEVICE_LOST,
+			 "device %s: a copy of %s, offset %llu, did not end within %.3f s: the "
+			 "device counts as lost (copies under way: %llu; the kernel's log may "
+			 "tell more)",
+			 e->dev->facts.name, path, offset, (double)waited_ns / 1e9,
+			 (unsigned long long)atomic_load(&e->in_flight));
+}
+
+void h2d_copy_lost(struct h2d_reader *r, struct h2d_slot *s)
+{
+	tell_loss(r->engine, s, 0);
+	h2d_copy_abandon(r, s);
 }
 
 int h2d_copy_wait(struct h2d_reader *r, struct h2d_slot *s)
@@ -130,11 +171,7 @@ int h2d_copy_wait(struct h2d_reader *r, struct h2d_slot *s)
 		h2d_engine_progress(e, false);
 	}
 	if (rc == H2D_E_DEVICE_LOST) {
-		h2d_fail(&e->log, rc,
-			 "device %s: a copy of %s, offset %llu, did not end within %.3f s: the "
-			 "device counts as lost",
-			 e->dev->facts.name, e->config->inputs[s->chunk->file].file->path,
-			 (unsigned long long)s->chunk->file_offset, (double)limit / 1e9);
+		tell_loss(e, s, waited >= limit ? limit : 0);
 		h2d_copy_abandon(r, s);
 	}
 	return rc;

@@ -160,6 +160,8 @@ int h2d_copy_submit(struct h2d_reader *r, struct h2d_slot *s);
 int h2d_copy_wait(struct h2d_reader *r, struct h2d_slot *s);
 /** Nobody can tell when the slot's copies end: it is stuck and the device lost. */
 void h2d_copy_abandon(struct h2d_reader *r, struct h2d_slot *s);
+/** The device reported that it is lost, with this slot's copies under way: as abandon, told. */
+void h2d_copy_lost(struct h2d_reader *r, struct h2d_slot *s);
 
 /** Start and end the measurement of a target, around all of its chunks. */
 void h2d_measure_begin(struct h2d_reader *r, const struct h2d_chunk *c);

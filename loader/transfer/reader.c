@@ -159,7 +159,7 @@ static void reap(struct h2d_reader *r)
 		if (!rc)
 			break;
 		if (rc == H2D_E_DEVICE_LOST)
-			h2d_copy_abandon(r, r->copying.head);
+			h2d_copy_lost(r, r->copying.head);
 		copied(r, pop(&r->copying), rc < 0 ? rc : 0);
 	}
 }
