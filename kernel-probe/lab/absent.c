@@ -14,6 +14,24 @@ int h2d_lab_run(const struct h2d_lab_options *options, struct h2d_lab_result **r
 		"a static C library");
 }
 
+int h2d_lab_find_packages(const struct h2d_lab_options *options,
+			  struct h2d_lab_packages **found, size_t *count)
+{
+	const struct h2d_log log = {.fn = options->log, .user = options->log_user};
+
+	*found = NULL;
+	*count = 0;
+	return h2d_fail(&log, H2D_E_UNAVAILABLE,
+			"this h2d was built without the part that reads packages: it needs "
+			"libarchive, libelf and a static C library");
+}
+
+void h2d_lab_packages_free(struct h2d_lab_packages *found, size_t count)
+{
+	(void)found;
+	(void)count;
+}
+
 void h2d_lab_result_free(struct h2d_lab_result *result)
 {
 	(void)result;

@@ -22,6 +22,7 @@ struct lab {
 	char *assets;			/* guest programs, module sources */
 	char *cache;			/* or NULL where none can be had */
 	char *kernel_dir;		/* or NULL */
+	bool packages_only;		/* any machine's, and no headers: nothing will be run */
 };
 
 static inline bool lab_cancelled(const struct lab *lab)

@@ -245,7 +245,7 @@ static int complete(struct finder *f, const struct lab_pool_item *image)
 	char *headers;
 	int err;
 
-	if (!our_machine(&image->package))
+	if (!f->lab->packages_only && !our_machine(&image->package))
 		return h2d_fail(&f->lab->log, H2D_E_FORMAT,
 				"%s: a kernel for another machine (%s)", image->package.path,
 				image->package.architecture);
@@ -259,7 +259,7 @@ static int complete(struct finder *f, const struct lab_pool_item *image)
 		return h2d_fail(&f->lab->log, H2D_E_NOMEM, "out of memory");
 	kernel->measured = true;
 	err = take_split_modules(f);
-	if (err || kernel->missing)
+	if (err || kernel->missing || f->lab->packages_only)
 		return err;
 	headers = lab_format("linux-headers-%s", kernel->release);
 	if (!headers)

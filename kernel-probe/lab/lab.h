@@ -86,6 +86,26 @@ struct h2d_lab_options {
 	size_t command_count;
 };
 
+/** Packages of one kernel, or why there are none. Strings are owned. */
+struct h2d_lab_packages {
+	char *request;			     /**< as it was asked for */
+	char *missing;			     /**< why it cannot be had, or NULL */
+	char *name, *version, *architecture; /**< of the image's package */
+	char *origin;			     /**< "file", "kernel_dir", "cache", "archive" */
+	char **paths;			     /**< image first, then its modules */
+	size_t path_count;
+};
+
+/**
+ * Finds the package files of kernels, of any machine, without running anything: `packages`,
+ * `releases`, `kernel_dir`, `cache_dir` and `offline` of the options are looked at.
+ * @param found  (out) freed by h2d_lab_packages_free()
+ * @return 0, also for missing ones; errors as of h2d_lab_run()
+ */
+int h2d_lab_find_packages(const struct h2d_lab_options *options,
+			  struct h2d_lab_packages **found, size_t *count);
+void h2d_lab_packages_free(struct h2d_lab_packages *found, size_t count);
+
 struct h2d_lab_result;
 
 /**
