@@ -43,12 +43,11 @@ struct h2d_inspect_evidence {
 
 /** How long retries go on. */
 struct h2d_inspect_timeout {
-	bool known;
-	bool scaled;	       /**< grows with the size of the range */
-	uint64_t jiffies;      /**< fixed and folded into the code: in jiffies, else 0 */
-	uint64_t ms;	       /**< fixed, or per step when scaled; 0 unknown */
-	uint64_t step_bytes;   /**< of range per `ms` when scaled, else 0 */
-	uint64_t load_address; /**< where it is made */
+	bool is_known;
+	bool is_scaled;	     /**< grows with the size of the range */
+	uint64_t jiffies;    /**< fixed and folded into the code: in jiffies, else 0 */
+	uint64_t ms;	     /**< fixed, or per step when scaled; 0 unknown */
+	uint64_t step_bytes; /**< of range per `ms` when scaled, else 0 */
 };
 
 /** Where the module comes from. */
@@ -64,7 +63,7 @@ const char *h2d_module_origin_name(enum h2d_module_origin origin);
 /** All that was learnt; strings are "" where the file does not tell. Owned by the caller. */
 struct h2d_module_report {
 	char path[4096];  /**< as it was opened; for one of a package: "PACKAGE: MEMBER" */
-	char machine[16]; /**< "x86_64", "aarch64", … */
+	char machine[24]; /**< "x86_64", "aarch64", … */
 	char name[64];	  /**< .modinfo name */
 	char version[64], srcversion[64], vermagic[128];
 	char build_id[48];  /**< hexadecimal GNU build-id */
@@ -123,8 +122,11 @@ int h2d_inspect_find(const char *root, const char *release, char *path, size_t p
 
 void h2d_module_report_free(struct h2d_module_report *report);
 
-/** Write a report as one JSON object, the shape of an element of `modules` in
- *  h2d.probe-module. @since 0.1 */
+/** Write `retry_policy`, `permission_rule`, `timeout` and `evidence` into the open object.
+ *  @since 0.1 */
+void h2d_module_report_write_verdict(struct h2d_json *json,
+				     const struct h2d_module_report *report);
+/** Write a report as one JSON object: `module` of h2d.module. @since 0.1 */
 void h2d_module_report_write(struct h2d_json *json, const char *key,
 			     const struct h2d_module_report *report);
 
