@@ -163,6 +163,10 @@ void h2d_copy_abandon(struct h2d_reader *r, struct h2d_slot *s);
 /** The device reported that it is lost, with this slot's copies under way: as abandon, told. */
 void h2d_copy_lost(struct h2d_reader *r, struct h2d_slot *s);
 
+/** Read one byte of every page, or of every 2 MiB span, so that they have page-table entries.
+ */
+void h2d_make_present(const unsigned char *p, uint64_t bytes, enum h2d_present_mode mode);
+
 /** Start and end the measurement of a target, around all of its chunks. */
 void h2d_measure_begin(struct h2d_reader *r, const struct h2d_chunk *c);
 void h2d_measure_end(struct h2d_reader *r);

@@ -13,9 +13,13 @@ void h2d_measure_begin(struct h2d_reader *r, const struct h2d_chunk *c)
 	struct h2d_hmm_count count;
 
 	m->present_before_bytes = UINT64_MAX;
-	if (in->map.base && h2d_target_span(e->plan, t, &span) &&
-	    h2d_map_present(in->map.base + t->file_offset, span, &m->present_before_bytes))
-		m->present_before_bytes = UINT64_MAX;
+	if (in->map.base && h2d_target_span(e->plan, t, &span)) {
+		/* Before the clock starts: what is measured is the copy of present pages. */
+		h2d_make_present(in->map.base + t->file_offset, span, e->config->present);
+		if (h2d_map_present(in->map.base + t->file_offset, span,
+				    &m->present_before_bytes))
+			m->present_before_bytes = UINT64_MAX;
+	}
 	if ((e->dev->caps & H2D_DEV_HMM) && e->dev->backend->hmm_count)
 		e->dev->backend->hmm_count(e->dev, &count); /* resets them */
 	r->target = target;

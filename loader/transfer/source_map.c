@@ -6,12 +6,13 @@
 
 enum { TOUCH_PAGE_BYTES = 4096, TOUCH_SPAN_BYTES = 2 << 20 };
 
-/* Read one byte of every page, or of every 2 MiB span, so that they have page-table entries. */
-static void make_present(const unsigned char *p, uint64_t bytes, enum h2d_present_mode mode)
+void h2d_make_present(const unsigned char *p, uint64_t bytes, enum h2d_present_mode mode)
 {
 	uint64_t step = mode == H2D_PRESENT_READ ? TOUCH_PAGE_BYTES : TOUCH_SPAN_BYTES;
 	uintptr_t end = (uintptr_t)p + bytes;
 
+	if (mode == H2D_PRESENT_NONE)
+		return;
 	for (uintptr_t at = (uintptr_t)p; at < end; at = (at | (step - 1)) + 1)
 		(void)*(const volatile unsigned char *)at;
 }
@@ -35,8 +36,7 @@ static int map_begin(struct h2d_reader *r, struct h2d_slot *s)
 	const struct h2d_source_file *in = &e->config->inputs[c->file];
 	const unsigned char *span = in->base + c->file_offset;
 
-	if (e->config->present != H2D_PRESENT_NONE)
-		make_present(span, c->bytes, e->config->present);
+	h2d_make_present(span, c->bytes, e->config->present);
 	s->src = s->buf;
 	if (c->route == H2D_ROUTE_SOURCE) {
 		s->filled = c->flags & H2D_CHUNK_SAME ? H2D_FILLED_IMAGE : H2D_FILLED_SPAN;

@@ -292,6 +292,28 @@ static void present_modes(void)
 	h2d_device_close(dev);
 }
 
+/* Tensor by tensor, what was made present is proven before the copy is timed. */
+static void present_is_proven(void)
+{
+	struct h2d_device *dev = open_device("host");
+	struct h2d_tensor_report tr = H2D_OPTS(tr);
+	struct h2d_load_opts o = H2D_OPTS(o);
+	struct h2d_weights *w;
+
+	o.path = "mmap";
+	o.per_tensor = 1;
+	o.present = H2D_PRESENT_READ;
+	w = load(dev, &o);
+	REQUIRE(w);
+	for (uint64_t i = 0; i < TENSORS; i++) {
+		CHECK_EQ(h2d_weights_tensor_report(w, i, &tr), 0);
+		if (extents[i].bytes && tr.present_before_bytes != UINT64_MAX)
+			CHECK_EQ(tr.present_before_bytes, extents[i].bytes);
+	}
+	h2d_weights_free(w);
+	h2d_device_close(dev);
+}
+
 /* ---------------------------------------------------------------- trace */
 
 static void trace_is_chrome_json(void)
@@ -509,6 +531,7 @@ int main(void)
 	RUN(in_place_needs_no_staging);
 	RUN(per_tensor_is_measured);
 	RUN(present_modes);
+	RUN(present_is_proven);
 	RUN(trace_is_chrome_json);
 	RUN(pages_are_given_back);
 	RUN(auto_mixes_paths);
