@@ -221,6 +221,8 @@ static int load(struct cell *c)
 	rc = h2d_weights_report(c->weights, &c->report);
 	if (!rc && c->present)
 		rc = take_tensors(c);
+	if (!rc && c->present && c->present_pct < 0)
+		return refuse(c, H2D_E_UNSUPPORTED, "there is no mapping to look at");
 	return rc ? refuse(c, rc, "report") : 0;
 }
 
