@@ -15,5 +15,6 @@ const struct h2d_command h2d_command_bench = {
 			NULL,
 		},
 	.commands = (const struct h2d_command *const[]){&h2d_command_bench_run,
+							&h2d_command_bench_compare,
 							&h2d_command_bench_cell, NULL},
 };

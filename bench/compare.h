@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * @file compare.h
+ * Two results held against each other: two campaigns, or two documents of `h2d repro`. A cell
+ * is faster or slower only where a rank test and the size of the effect both say so. Since 0.1.
+ */
+#ifndef H2D_BENCH_COMPARE_H
+#define H2D_BENCH_COMPARE_H
+
+#include "bench/stats.h"
+#include "bench/value.h"
+
+enum h2d_compare_verdict {
+	H2D_COMPARE_IMPROVED,
+	H2D_COMPARE_SAME,
+	H2D_COMPARE_REGRESSED,
+	H2D_COMPARE_INCONCLUSIVE, /**< too few samples, or they scatter too much to tell */
+	H2D_COMPARE_MISSING,	  /**< measured in A, not in B */
+	H2D_COMPARE_INCOMPARABLE, /**< something else differs, and is named */
+	H2D_COMPARE_NEW,	  /**< measured in B, not in A */
+	H2D_COMPARE_VERDICTS,
+};
+const char *h2d_compare_verdict_name(enum h2d_compare_verdict v);
+
+struct h2d_compare_opts {
+	double margin;	    /**< what counts as the same: a ratio within 1/(1+m) … 1+m */
+	double alpha;	    /**< of the rank test */
+	uint64_t min_count; /**< samples on each side below which nothing is said */
+	uint64_t seed;
+	const char *const *require; /**< environment facts that must agree, by name … */
+	size_t require_count;
+	const char *const *ignore; /**< … and those of the defaults that need not */
+	size_t ignore_count;
+};
+
+/** A cell as one of the documents has it. */
+struct h2d_compare_side {
+	bool there;
+	const char *status, *fingerprint; /**< live with the document; the latter or NULL */
+	double *times;			  /**< ns, owned */
+	size_t count;
+	int64_t windows; /**< most of any sample; -1: unknown */
+};
+
+struct h2d_compare_cell {
+	json_t *key; /**< what was matched; owned */
+	char name[320];
+	struct h2d_compare_side a, b;
+	enum h2d_compare_verdict verdict;
+	char reason[320];
+	bool tested; /**< ratio and rank are there */
+	struct h2d_ratio ratio;
+	struct h2d_rank_test rank;
+};
+
+struct h2d_compare_difference {
+	const char *name;
+	char a[160], b[160];
+	bool required;
+};
+
+enum { H2D_COMPARE_DIFFERENCES = 16 };
+
+struct h2d_compare {
+	bool repro; /**< two documents of `h2d repro` */
+	json_t *a, *b;
+	const char *a_path, *b_path;
+	struct h2d_compare_opts opts;
+	struct h2d_compare_cell *cells;
+	size_t cell_count, cell_room;
+	struct h2d_compare_difference differences[H2D_COMPARE_DIFFERENCES];
+	size_t difference_count;
+	size_t counts[H2D_COMPARE_VERDICTS];
+	enum h2d_compare_verdict verdict; /**< of all */
+};
+
+/** Names of environment facts, ended by NULL; those required without being asked for come with
+ *  `required`. */
+const char *const *h2d_compare_fact_names(void);
+bool h2d_compare_fact_required(const char *name);
+
+/**
+ * Read and compare two documents.
+ * @return 0 (whatever the verdict), H2D_E_NOT_FOUND, H2D_E_PERMISSION, H2D_E_IO, H2D_E_FORMAT
+ *         (not JSON, another schema or version, a negative or missing time: named by its
+ *         pointer), H2D_E_NOMEM
+ */
+int h2d_compare_files(const char *a, const char *b, const struct h2d_compare_opts *opts,
+		      const struct h2d_log *log, struct h2d_compare *out);
+void h2d_compare_release(struct h2d_compare *c);
+
+/** Judge the times of two sets alone. Pure but for memory. @return 0 or H2D_E_NOMEM */
+int h2d_compare_judge(struct h2d_compare_cell *cell, const struct h2d_compare_opts *opts);
+
+/** Members of an h2d.bench-compare, after the envelope; `status` is the exit status. */
+void h2d_compare_write(struct h2d_json *j, const struct h2d_compare *c, int status,
+		       bool redact);
+/** For a comment on a change. */
+void h2d_compare_markdown(FILE *out, const struct h2d_compare *c);
+/** For a CI server: regressed and missing cells fail, undecided ones are skipped. */
+void h2d_compare_junit(FILE *out, const struct h2d_compare *c);
+
+/* Parts of h2d_compare_files(). */
+int h2d_compare_read(struct h2d_compare *c, const struct h2d_log *log);
+void h2d_compare_environments(struct h2d_compare *c);
+
+#endif

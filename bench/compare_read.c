@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cells of two documents, matched by their keys. What is read is not trusted. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/compare.h"
+#include "core/mem.h"
+
+enum { CELL_MAX = 100000, SAMPLE_MAX = 1000000 };
+
+/* Only whole words of the schema; the text lives with the document. */
+static int read_status(const struct h2d_value *v, const char **out)
+{
+	static const char *const words[] = {"ok",      "skipped", "unsupported", "did_not_fit",
+					    "timeout", "killed",  "failed",	 "invalid"};
+	int rc = h2d_value_text(v, NULL, out);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(*out, words[i]))
+			return 0;
+	return h2d_value_fail(v, "'%.32s' is no status", *out);
+}
+
+/* A time that has to be there. */
+static int read_time(const struct h2d_value *sample, const char *key, double *out)
+{
+	const struct h2d_value v = h2d_value_member(sample, key);
+	uint64_t ns;
+	int rc;
+
+	if (!v.json || json_is_null(v.json))
+		return h2d_value_fail(&v, "is missing");
+	rc = h2d_value_u64(&v, 1, UINT64_C(1) << 53, 0, &ns);
+	*out = (double)ns;
+	return rc;
+}
+
+static int room_for(const struct h2d_value *samples, struct h2d_compare_side *side)
+{
+	const size_t count = h2d_value_count(samples);
+
+	if (count > SAMPLE_MAX)
+		return h2d_value_fail(samples, "has too many");
+	side->times = h2d_mem->calloc(count + 1, sizeof(*side->times));
+	return side->times ? 0 : h2d_fail(samples->log, H2D_E_NOMEM, "out of memory");
+}
+
+/* ---- h2d.bench ---- */
+
+static int read_bench_side(const struct h2d_value *cell, struct h2d_compare_side *side)
+{
+	const struct h2d_value status = h2d_value_member(cell, "status");
+	const struct h2d_value samples = h2d_value_member(cell, "samples");
+	int rc = read_status(&status, &side->status);
+
+	side->windows = -1;
+	if (!rc)
+		rc = h2d_value_array(&samples, false);
+	if (!rc)
+		rc = room_for(&samples, side);
+	for (size_t i = 0; i < h2d_value_count(&samples) && !rc; i++) {
+		const struct h2d_value s = h2d_value_element(&samples, i);
+		const struct h2d_value of = h2d_value_member(&s, "status");
+		const char *word;
+
+		rc = read_status(&of, &word);
+		if (!rc && !strcmp(word, "ok"))
+			rc = read_time(&s, "load_ns", &side->times[side->count++]);
+	}
+	if (!rc && !strcmp(side->status, "ok") && !side->count)
+		rc = h2d_value_fail(&samples, "of a cell that is ok holds none that is");
+	return rc;
+}
+
+static void name_bench(const json_t *key, char *out, size_t cap)
+{
+	const char *loader = h2d_get_text(key, "loader"), *path = h2d_get_text(key, "path");
+	json_t *options = json_object_get(key, "options");
+	char *text;
+
+	snprintf(out, cap, "%s%s%s, %s, %s, %s", loader && strcmp(loader, "h2d") ? loader : "",
+		 loader && strcmp(loader, "h2d") ? "/" : "", path ? path : "?",
+		 h2d_get_text(key, "checkpoint"), h2d_get_text(key, "device"),
+		 h2d_get_text(key, "cache"));
+	if (h2d_get_text(key, "present"))
+		snprintf(out + strlen(out), cap - strlen(out), ", present %s",
+			 h2d_get_text(key, "present"));
+	if (h2d_get_u64(key, "memory_max_bytes"))
+		snprintf(out + strlen(out), cap - strlen(out), ", at most %.0f MiB",
+			 (double)h2d_get_u64(key, "memory_max_bytes") / (1 << 20));
+	text = json_object_size(options) ? json_dumps(options, JSON_COMPACT | JSON_SORT_KEYS)
+					 : NULL;
+	if (text)
+		snprintf(out + strlen(out), cap - strlen(out), ", %s", text);
+	free(text);
+}
+
+static int bench_key(const struct h2d_value *cell, json_t **key, const char **fingerprint)
+{
+	static const char *const texts[] = {"loader", "path",  "checkpoint", "fingerprint",
+					    "device", "cache", NULL};
+	const struct h2d_value v = h2d_value_member(cell, "key");
+	const char *text;
+	int rc = 0;
+
+	if (!json_is_object(v.json))
+		return h2d_value_fail(&v, v.json ? "must be an object" : "is missing");
+	for (size_t i = 0; texts[i] && !rc; i++) {
+		const struct h2d_value member = h2d_value_member(&v, texts[i]);
+
+		rc = h2d_value_text(&member, NULL, &text);
+	}
+	if (rc)
+		return rc;
+	*fingerprint = h2d_get_text(v.json, "fingerprint");
+	*key = json_deep_copy(v.json);
+	json_object_del(*key, "fingerprint");
+	return *key ? 0 : h2d_fail(v.log, H2D_E_NOMEM, "out of memory");
+}
+
+/* ---- h2d.repro ---- */
+
+static int read_repro_side(const struct h2d_value *cell, struct h2d_compare_side *side)
+{
+	const struct h2d_value state = h2d_value_member(cell, "state");
+	const struct h2d_value samples = h2d_value_member(cell, "samples");
+	bool counted = true;
+	const char *word;
+	int rc = h2d_value_text(&state, NULL, &word);
+
+	side->windows = -1;
+	if (rc)
+		return rc;
+	side->status = strcmp(word, "measured") ? "invalid" : "ok";
+	rc = h2d_value_array(&samples, false);
+	if (!rc)
+		rc = room_for(&samples, side);
+	for (size_t i = 0; i < h2d_value_count(&samples) && !rc; i++) {
+		const struct h2d_value s = h2d_value_element(&samples, i);
+		const json_t *windows = json_object_get(s.json, "windows");
+
+		rc = read_time(&s, "elapsed_ns", &side->times[side->count++]);
+		counted &= json_is_integer(windows);
+		if (!rc && json_is_integer(windows) && json_integer_value(windows) < 0)
+			rc = h2d_value_fail(&s, "windows is negative");
+		if (json_integer_value(windows) > side->windows)
+			side->windows = json_integer_value(windows);
+	}
+	if (!counted || !side->count)
+		side->windows = -1;
+	if (!rc && !strcmp(side->status, "ok") && !side->count)
+		rc = h2d_value_fail(&samples, "of a measured cell is empty");
+	return rc;
+}
+
+static int repro_key(const struct h2d_value *cell, const json_t *document, json_t **key)
+{
+	const struct h2d_value name = h2d_value_member(cell, "cell");
+	const struct h2d_value size = h2d_value_member(cell, "size_bytes");
+	const json_t *device = json_object_get(document, "device");
+	const char *text, *backend = h2d_get_text(device, "backend");
+	uint64_t bytes;
+	int rc = h2d_value_text(&name, NULL, &text);
+
+	if (!rc)
+		rc = h2d_value_u64(&size, 1, UINT64_C(1) << 53, 0, &bytes);
+	if (!rc)
+		*key = json_pack("{s:s, s:I, s:s}", "cell", text, "size_bytes",
+				 (json_int_t)bytes, "backend", backend ? backend : "unknown");
+	return rc;
+}
+
+/* ---- both ---- */
+
+static struct h2d_compare_cell *find(struct h2d_compare *c, const json_t *key)
+{
+	for (size_t i = 0; i < c->cell_count; i++)
+		if (json_equal(c->cells[i].key, key))
+			return &c->cells[i];
+	return NULL;
+}
+
+static struct h2d_compare_cell *add(struct h2d_compare *c, json_t *key)
+{
+	struct h2d_compare_cell *cell;
+
+	if (c->cell_count == c->cell_room) {
+		const size_t room = c->cell_room ? c->cell_room * 2 : 32;
+
+		cell = h2d_mem->realloc(c->cells, room * sizeof(*cell));
+		if (!cell)
+			return NULL;
+		c->cells = cell;
+		c->cell_room = room;
+	}
+	cell = &c->cells[c->cell_count++];
+	*cell = (struct h2d_compare_cell){.key = key};
+	cell->a.windows = cell->b.windows = -1;
+	return cell;
+}
+
+static int read_cell(struct h2d_compare *c, const struct h2d_value *v, const json_t *document,
+		     bool is_b)
+{
+	const char *fingerprint = NULL;
+	struct h2d_compare_cell *cell;
+	struct h2d_compare_side *side;
+	json_t *key = NULL;
+	int rc = c->repro ? repro_key(v, document, &key) : bench_key(v, &key, &fingerprint);
+
+	if (rc)
+		return rc;
+	cell = find(c, key);
+	if (cell) {
+		json_decref(key);
+	} else {
+		cell = add(c, key);
+		if (!cell) {
+			json_decref(key);
+			return h2d_fail(v->log, H2D_E_NOMEM, "out of memory");
+		}
+		if (c->repro)
+			snprintf(cell->name, sizeof(cell->name), "%s, %.6g MiB",
+				 h2d_get_text(key, "cell"),
+				 (double)h2d_get_u64(key, "size_bytes") / (1 << 20));
+		else
+			name_bench(key, cell->name, sizeof(cell->name));
+	}
+	side = is_b ? &cell->b : &cell->a;
+	if (side->there)
+		return h2d_value_fail(v, "is there twice: %s", cell->name);
+	side->there = true;
+	rc = c->repro ? read_repro_side(v, side) : read_bench_side(v, side);
+	/* Equal names of unequal files are to be told, not left unmatched. */
+	side->fingerprint = fingerprint;
+	return rc;
+}
+
+static int read_document(struct h2d_compare *c, json_t *document, const char *path,
+			 const char *schema, bool is_b, const struct h2d_log *log)
+{
+	const struct h2d_value root = {.log = log, .file = path, .json = document};
+	const struct h2d_value cells = h2d_value_member(&root, "cells");
+	int rc = h2d_value_schema(&root, schema, 1);
+
+	if (!rc)
+		rc = h2d_value_array(&cells, false);
+	if (!rc && !h2d_value_count(&cells))
+		rc = h2d_value_fail(&cells, "is empty");
+	if (!rc && h2d_value_count(&cells) > CELL_MAX)
+		rc = h2d_value_fail(&cells, "has too many");
+	for (size_t i = 0; i < h2d_value_count(&cells) && !rc; i++) {
+		const struct h2d_value cell = h2d_value_element(&cells, i);
+
+		rc = read_cell(c, &cell, document, is_b);
+	}
+	return rc;
+}
+
+int h2d_compare_read(struct h2d_compare *c, const struct h2d_log *log)
+{
+	const char *a = h2d_get_text(c->a, "schema"), *b = h2d_get_text(c->b, "schema");
+	const char *schema;
+	int rc;
+
+	c->repro = a && !strcmp(a, "h2d.repro");
+	schema = c->repro ? "h2d.repro" : "h2d.bench";
+	if (a && b && strcmp(a, b))
+		return h2d_fail(
+			log, H2D_E_FORMAT,
+			"%s is of schema %.40s and %s of %.40s: two of h2d.bench or two "
+			"of h2d.repro are compared",
+			c->a_path, a, c->b_path, b);
+	rc = read_document(c, c->a, c->a_path, schema, false, log);
+	if (!rc)
+		rc = read_document(c, c->b, c->b_path, schema, true, log);
+	if (!rc && c->repro) {
+		struct h2d_compare_cell *cell = add(c, json_pack("{s:s}", "cell", "verdict"));
+
+		if (!cell)
+			return h2d_fail(log, H2D_E_NOMEM, "out of memory");
+		snprintf(cell->name, sizeof(cell->name), "verdict");
+		cell->a.there = cell->b.there = true;
+	}
+	return rc;
+}
