@@ -10,8 +10,8 @@
 
 static const char usage[] =
 	"Usage: h2d-reference pread FILE [--threads N] [--block BYTES] "
-	"[--pages huge|small] [--touched]\n"
-	"       h2d-reference direct FILE [--block BYTES] [--depth N] [--fresh]\n"
+	"[--pages huge|small] [--touched] [--repeat N]\n"
+	"       h2d-reference direct FILE [--block BYTES] [--depth N] [--fresh] [--repeat N]\n"
 	"       h2d-reference touch BYTES\n"
 	"       h2d-reference open CHECKPOINT\n"
 	"       h2d-reference view CHECKPOINT [--threads PROCESSES]\n";
@@ -22,6 +22,14 @@ uint64_t reference_now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void reference_print(const uint64_t *samples_ns, unsigned count, uint64_t bytes)
+{
+	printf("{\"read_bytes\": %llu, \"samples_ns\": [", (unsigned long long)bytes);
+	for (unsigned i = 0; i < count; i++)
+		printf("%s%llu", i ? ", " : "", (unsigned long long)samples_ns[i]);
+	puts("]}");
 }
 
 unsigned char *reference_memory(uint64_t bytes, int huge, int touched)
@@ -52,7 +60,7 @@ static int number(const char *text, uint64_t *out)
 int main(int argc, char **argv)
 {
 	struct reference_opts o = {
-		.threads = 1, .block_bytes = 16u << 20, .depth = 4, .huge = 1};
+		.threads = 1, .block_bytes = 16u << 20, .depth = 4, .huge = 1, .repeat = 1};
 	static const struct {
 		const char *name;
 		int (*run)(const struct reference_opts *);
@@ -84,6 +92,8 @@ int main(int argc, char **argv)
 			o.threads = (unsigned)v;
 		else if (!strcmp(argv[i], "--block") && v <= 1u << 30)
 			o.block_bytes = v;
+		else if (!strcmp(argv[i], "--repeat") && v <= REFERENCE_REPEAT_MAX)
+			o.repeat = (unsigned)v;
 		else if (!strcmp(argv[i], "--depth") && v <= 256)
 			o.depth = (unsigned)v;
 		else

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,11 +41,37 @@ static void *reader(void *arg)
 	}
 }
 
+static int read_once(struct job *j, const struct reference_opts *o, uint64_t *elapsed_ns)
+{
+	pthread_t threads[256];
+	uint64_t begin;
+
+	j->next = 0;
+	j->dst = o->touched ? reference_memory(j->bytes, o->huge, 1) : NULL;
+	begin = reference_now_ns();
+	if (!o->touched)
+		j->dst = reference_memory(j->bytes, o->huge, 0);
+	if (!j->dst) {
+		perror("memory");
+		return 5;
+	}
+	for (unsigned i = 1; i < o->threads; i++)
+		if (pthread_create(&threads[i], NULL, reader, j)) {
+			fputs("no thread could be made\n", stderr);
+			return 5;
+		}
+	reader(j);
+	for (unsigned i = 1; i < o->threads; i++)
+		pthread_join(threads[i], NULL);
+	*elapsed_ns = reference_now_ns() - begin;
+	munmap(j->dst, j->bytes);
+	return 0;
+}
+
 int reference_pread(const struct reference_opts *o)
 {
 	struct job j = {.block_bytes = o->block_bytes};
-	pthread_t threads[256];
-	uint64_t begin, elapsed;
+	uint64_t elapsed[REFERENCE_REPEAT_MAX];
 	struct stat st;
 
 	j.fd = open(o->file, O_RDONLY | O_CLOEXEC);
@@ -53,30 +80,17 @@ int reference_pread(const struct reference_opts *o)
 		return 3;
 	}
 	j.bytes = (uint64_t)st.st_size;
-	if (o->touched)
-		j.dst = reference_memory(j.bytes, o->huge, 1);
-	begin = reference_now_ns();
-	if (!o->touched)
-		j.dst = reference_memory(j.bytes, o->huge, 0);
-	if (!j.dst) {
-		perror("memory");
-		return 5;
-	}
-	for (unsigned i = 1; i < o->threads; i++)
-		if (pthread_create(&threads[i], NULL, reader, &j)) {
-			fputs("no thread could be made\n", stderr);
+	for (unsigned i = 0; i < o->repeat; i++) {
+		int rc = read_once(&j, o, &elapsed[i]);
+
+		if (rc)
+			return rc;
+		if (j.failed) {
+			fprintf(stderr, "%s: reading failed\n", o->file);
 			return 5;
 		}
-	reader(&j);
-	for (unsigned i = 1; i < o->threads; i++)
-		pthread_join(threads[i], NULL);
-	elapsed = reference_now_ns() - begin;
-	if (j.failed) {
-		fprintf(stderr, "%s: reading failed\n", o->file);
-		return 5;
 	}
-	printf("{\"elapsed_ns\": %llu, \"read_bytes\": %llu}\n", (unsigned long long)elapsed,
-	       (unsigned long long)j.bytes);
+	reference_print(elapsed, o->repeat, j.bytes);
 	return 0;
 }
 

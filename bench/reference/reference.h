@@ -10,14 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { REFERENCE_REPEAT_MAX = 64 };
+
 struct reference_opts {
 	const char *file;
 	unsigned threads; /**< readers, or processes for `view` */
 	uint64_t block_bytes;
-	unsigned depth; /**< reads in flight, `direct` */
-	int huge;	/**< destination: 1 fresh 2 MiB pages, 0 fresh 4 KiB pages */
-	int fresh;	/**< `direct`: into fresh memory for the whole file */
-	int touched;	/**< destination already written once */
+	unsigned depth;	 /**< reads in flight, `direct` */
+	int huge;	 /**< destination: 1 fresh 2 MiB pages, 0 fresh 4 KiB pages */
+	int fresh;	 /**< `direct`: into fresh memory for the whole file */
+	unsigned repeat; /**< `pread`, `direct`: so many times, each into new memory */
+	int touched;	 /**< destination already written once */
 };
 
 /** N threads of pread() into fresh (or touched) anonymous memory. */
@@ -34,6 +37,8 @@ int reference_open(const struct reference_opts *o);
 int reference_view(const struct reference_opts *o);
 
 uint64_t reference_now_ns(void);
+/** The one JSON object of a reader: `count` durations of reading `bytes` each. */
+void reference_print(const uint64_t *samples_ns, unsigned count, uint64_t bytes);
 /** Anonymous memory of `bytes`, 2 MiB-aligned; NULL on failure. */
 unsigned char *reference_memory(uint64_t bytes, int huge, int touched);
 

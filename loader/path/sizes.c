@@ -76,6 +76,8 @@ static void choose_readers(struct h2d_load *l, bool direct)
 	e->slots =
 		l->path->staging == H2D_STAGING_BUFFER || l->path->staging == H2D_STAGING_TENSOR
 			? 1
+		: direct && e->uring && l->path->source == H2D_SOURCE_DIRECT
+			? h2d_tuning->direct_slot_count
 			: h2d_tuning->slots_per_reader;
 }
 

@@ -10,14 +10,17 @@
 #include <stdint.h>
 
 struct h2d_tuning {
-	uint32_t thread_max_count;     /**< readers, where the processor has as many cores */
-	uint32_t direct_thread_count;  /**< readers of O_DIRECT without io_uring */
-	uint32_t slots_per_reader;     /**< of the staging ring */
-	uint64_t fill_chunk_bytes;     /**< where readers write the destination in place */
-	uint64_t ring_chunk_bytes;     /**< where chunks pass through the ring */
-	uint64_t direct_chunk_bytes;   /**< … and are read by O_DIRECT: the slots together are
-					*   what is in flight, and a disk slows when it is more
-					*   than it needs */
+	uint32_t thread_max_count;    /**< readers, where the processor has as many cores */
+	uint32_t direct_thread_count; /**< readers of O_DIRECT without io_uring */
+	uint32_t slots_per_reader;    /**< of the staging ring */
+	uint64_t fill_chunk_bytes;    /**< where readers write the destination in place */
+	uint64_t ring_chunk_bytes;    /**< where chunks pass through the ring */
+	uint64_t direct_chunk_bytes;  /**< … and are read by O_DIRECT: the slots together are
+				       *   what is in flight, and a disk slows when it is more
+				       *   than it needs */
+	uint32_t direct_slot_count; /**< slots of a reader whose io_uring keeps them in flight:
+				     *   a finished one is asked for again while the others
+				     *   keep the disk busy */
 	uint32_t direct_reader_count;  /**< readers of path direct with an io_uring each */
 	uint64_t staging_max_bytes;    /**< bound on a staging ring nobody gave a size */
 	uint64_t direct_block_bytes;   /**< one O_DIRECT request */
