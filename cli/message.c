@@ -6,12 +6,15 @@
 
 #include "cli.h"
 #include "progress.h"
+#include "text.h"
 
 static void line_to_stderr(struct h2d_cli *cli, const char *kind, const char *line)
 {
 	h2d_progress_clear();
 	flockfile(stderr);
-	fprintf(stderr, "h2d: %s%s\n", kind, line);
+	fprintf(stderr, "h2d: %s", kind);
+	h2d_text_safe(stderr, line, strlen(line));
+	fputc('\n', stderr);
 	funlockfile(stderr);
 	(void)cli;
 }

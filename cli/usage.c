@@ -33,8 +33,11 @@ static void print_option(FILE *out, const struct h2d_option *o)
 			 o->letter ? o->letter : ' ', o->letter ? "," : " ", o->name,
 			 o->argument ? " " : "", o->argument ? o->argument : "");
 
+	/* What stands at the second and later bytes of a character takes no column. */
+	for (const char *p = left; *p; p++)
+		n -= (*p & 0xc0) == 0x80;
 	if (n < INDENT)
-		fprintf(out, "%-*s", INDENT, left);
+		fprintf(out, "%s%*s", left, INDENT - n, "");
 	else
 		fprintf(out, "%s\n%*s", left, INDENT, "");
 	wrapped(out, o->help, INDENT, INDENT);

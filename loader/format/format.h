@@ -53,6 +53,8 @@ struct h2d_catalogue {
 	uint64_t metadata_count, metadata_cap;
 	struct h2d_file *files; /**< malloc'd array */
 	uint32_t file_count, file_cap;
+	bool has_index;
+	struct h2d_file_id index_id; /**< of the index.json that the files were named by */
 	uint64_t header_bytes;
 	uint64_t ignored_count;
 	uint64_t size_bytes; /**< sum of the tensors' sizes, set by h2d_order_finish() */

@@ -14,7 +14,8 @@
 /* As much as a safetensors header may have, which lists the same names with more text. */
 enum { INDEX_MAX_BYTES = 100000000 };
 
-static int read_text(const char *path, char **text, size_t *bytes, const struct h2d_log *log)
+static int read_text(const char *path, char **text, size_t *bytes, struct h2d_file_id *id,
+		     const struct h2d_log *log)
 {
 	struct h2d_file file;
 	uint64_t size;
@@ -23,6 +24,7 @@ static int read_text(const char *path, char **text, size_t *bytes, const struct 
 	rc = h2d_file_open(&file, path, log);
 	if (rc)
 		return rc;
+	*id = file.id;
 	size = file.id.size_bytes;
 	if (size > INDEX_MAX_BYTES) {
 		rc = h2d_fail(log, H2D_E_FORMAT, "%s: index: %llu bytes, over the limit of %d",
@@ -56,7 +58,7 @@ int h2d_index_read(struct h2d_set *set, const char *path, struct h2d_index *inde
 	index->path = h2d_set_beside(set, path, h2d_set_name(path));
 	if (!index->path)
 		return h2d_fail(log, H2D_E_NOMEM, "%s: out of memory", path);
-	rc = read_text(path, &text, &bytes, log);
+	rc = read_text(path, &text, &bytes, &index->id, log);
 	if (rc)
 		return rc;
 	index->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
@@ -245,6 +247,8 @@ int h2d_index_open(struct h2d_set *set, struct h2d_index *index)
 	if (!count)
 		return h2d_fail(set->log, H2D_E_FORMAT, "%s: weight_map: names no file",
 				index->path);
+	cat->has_index = true;
+	cat->index_id = index->id;
 	for (size_t i = 0; i < count; i++) {
 		uint64_t tensors = cat->tensor_count, metadata = cat->metadata_count;
 		char *path = h2d_set_beside(set, index->path, files[i]);

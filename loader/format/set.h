@@ -33,8 +33,9 @@ int h2d_set_add(struct h2d_set *set, const char *path, const char *named_by);
 /** An index.json: a map from tensors to files. */
 struct h2d_index {
 	const char *path;
-	void *root; /**< json_t, released by h2d_index_free() */
-	void *map;  /**< its weight_map; NULL: it has none */
+	void *root;	       /**< json_t, released by h2d_index_free() */
+	struct h2d_file_id id; /**< of the file it was read from */
+	void *map;	       /**< its weight_map; NULL: it has none */
 };
 
 /** Read an index; not having a weight_map is no error here. */

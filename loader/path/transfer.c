@@ -13,14 +13,18 @@ static int open_trace(struct h2d_load *l)
 {
 	const struct h2d_catalogue *cat = &l->ckpt->cat;
 	int rc = h2d_trace_open(&l->trace, l->opts.trace_path, &l->log);
+	bool over;
 
-	for (uint32_t i = 0; !rc && i < cat->file_count; i++)
-		if (h2d_trace_over(l->trace, &cat->files[i]))
-			rc = h2d_fail(&l->log, H2D_E_INVALID,
-				      "%s: a trace cannot be written over the checkpoint",
-				      l->opts.trace_path);
-	if (!rc)
+	if (rc)
+		goto fail;
+	over = cat->has_index && h2d_trace_over(l->trace, &cat->index_id);
+	for (uint32_t i = 0; i < cat->file_count; i++)
+		over |= cat->files[i].fd >= 0 && h2d_trace_over(l->trace, &cat->files[i].id);
+	if (!over)
 		return 0;
+	rc = h2d_fail(&l->log, H2D_E_INVALID,
+		      "%s: a trace cannot be written over the checkpoint", l->opts.trace_path);
+fail:
 	h2d_trace_close(l->trace, true, &l->log);
 	l->trace = NULL;
 	return rc;

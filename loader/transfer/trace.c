@@ -58,9 +58,9 @@ static int open_file(struct h2d_trace *t)
 	return -1;
 }
 
-bool h2d_trace_over(const struct h2d_trace *t, const struct h2d_file *file)
+bool h2d_trace_over(const struct h2d_trace *t, const struct h2d_file_id *id)
 {
-	return file->fd >= 0 && t->st.st_dev == file->id.dev && t->st.st_ino == file->id.ino;
+	return t->st.st_dev == id->dev && t->st.st_ino == id->ino;
 }
 
 int h2d_trace_open(struct h2d_trace **out, const char *path, const struct h2d_log *log)

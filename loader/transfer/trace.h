@@ -12,14 +12,14 @@
 #include "core/log.h"
 #include "transfer/engine.h"
 
-/** Open the file, so that a bad name is known before the load. What it holds is left alone until
- *  the trace is written. Times count from here.
+/** Open the file, so that a bad name is known before the load. What it holds is left alone
+ * until the trace is written. Times count from here.
  *  @return 0; H2D_E_NOMEM; or what the system answered */
 int h2d_trace_open(struct h2d_trace **out, const char *path, const struct h2d_log *log);
 /** Whether the trace would be written over `file`. */
-bool h2d_trace_over(const struct h2d_trace *t, const struct h2d_file *file);
-/** Write it (unless `discard`: then a file that was made for it is removed) and release. NULL is
- *  allowed.
+bool h2d_trace_over(const struct h2d_trace *t, const struct h2d_file_id *id);
+/** Write it (unless `discard`: then a file that was made for it is removed) and release. NULL
+ * is allowed.
  *  @return 0; H2D_E_NOMEM when events could not be kept; H2D_E_IO */
 int h2d_trace_close(struct h2d_trace *t, bool discard, const struct h2d_log *log);
 /** Give each reader a lane; NULL trace: none. */
