@@ -235,7 +235,7 @@ static int read_array(struct gguf *g, struct h2d_metadata *m)
 
 static int read_value(struct gguf *g, struct h2d_metadata *m, uint32_t type)
 {
-	const char *s;
+	const char *s = NULL;
 	uint64_t bytes;
 	int rc;
 
@@ -273,7 +273,7 @@ static int read_key(struct gguf *g)
 {
 	uint64_t at = g->r.pos, bytes;
 	struct h2d_metadata *m;
-	const char *key;
+	const char *key = NULL;
 	uint32_t type;
 	bool taken = false;
 	int rc;
@@ -361,7 +361,7 @@ static int read_tensor(struct gguf *g, uint64_t ordinal)
 	struct h2d_tensor *t = h2d_catalogue_add_tensor(g->cat);
 	const struct h2d_gguf_type *type;
 	uint64_t at = g->r.pos, bytes, elements = 0, row;
-	const char *name;
+	const char *name = NULL;
 	uint32_t id;
 	int rc;
 

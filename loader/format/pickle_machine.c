@@ -135,7 +135,7 @@ static int take_items(struct machine *m, value *to, size_t depth, bool pairs)
 int h2d_pickle_gather(struct machine *m, enum h2d_pickle_kind kind)
 {
 	size_t depth = 0;
-	value *v;
+	value *v = NULL;
 	int rc = pop_mark(m, &depth);
 
 	if (!rc)
@@ -147,7 +147,7 @@ int h2d_pickle_gather(struct machine *m, enum h2d_pickle_kind kind)
 
 int h2d_pickle_short_tuple(struct machine *m, size_t count)
 {
-	value *v;
+	value *v = NULL;
 	int rc = h2d_pickle_need(m, count);
 
 	if (!rc)
