@@ -95,7 +95,9 @@ const char *h2d_command_words(const struct h2d_doctor_facts *f, char *buf, size_
 	/* A long one does not make the sentence clearer; a title that the program gave itself
 	 * ("sglang::scheduler") cannot be typed. */
 	if (!f->have_process || f->redact || !bytes || bytes > 160 ||
-	    strstr(f->process.words[0], "::") || strchr(f->process.words[0], ' ')) {
+	    strstr(f->process.words[0], "::") || strchr(f->process.words[0], ' ') ||
+	    !strcmp(f->process.words[f->process.word_count - 1], "redacted") ||
+	    !strcmp(f->process.words[0], "redacted")) {
 		h2d_say(buf, cap, "COMMAND");
 		return buf;
 	}

@@ -171,24 +171,37 @@ static bool names(const json_t *program, const char *part, size_t n)
 	return false;
 }
 
-const char *h2d_switches_program(const struct h2d_switches *s, char *const *words, size_t count)
+/* The first part of a word that is a program's. */
+static const char *match(const struct h2d_switches *s, const char *word, size_t *bytes,
+			 const char **name)
 {
 	const json_t *programs = json_object_get(s->root, "programs"), *program;
-	size_t i;
+	size_t i, n;
+
+	for (const char *part = word; *part; part += n) {
+		part += strspn(part, separators);
+		n = strcspn(part, separators);
+		json_array_foreach(programs, i, program)
+		{
+			if (!n || !names(program, part, n))
+				continue;
+			*bytes = n;
+			*name = text(program, "name");
+			return part;
+		}
+	}
+	return NULL;
+}
+
+const char *h2d_switches_program(const struct h2d_switches *s, char *const *words, size_t count)
+{
+	const char *name;
+	size_t bytes;
 
 	/* What comes first in the command line decides: `vllm serve /models/comfyui/x`. */
 	for (size_t w = 0; w < count && w < PROGRAM_WORDS; w++)
-		for (const char *part = words[w]; *part;) {
-			size_t n;
-
-			part += strspn(part, separators);
-			n = strcspn(part, separators);
-			json_array_foreach(
-				programs, i,
-				program) if (n && names(program, part, n)) return text(program,
-										       "name");
-			part += n;
-		}
+		if (match(s, words[w], &bytes, &name))
+			return name;
 	return NULL;
 }
 
@@ -213,22 +226,20 @@ bool h2d_switches_of_program(const struct h2d_switches *s, const char *name,
 	return false;
 }
 
-bool h2d_switches_know_word(const struct h2d_switches *s, const char *word)
+const char *h2d_switches_match(const struct h2d_switches *s, const char *word, size_t *bytes)
 {
-	char *one[] = {(char *)(uintptr_t)word};
 	const json_t *program, *entry;
+	const char *name;
 	size_t i, k;
 
-	if (h2d_switches_program(s, one, 1) && !strpbrk(word, "/ "))
-		return true;
 	json_array_foreach(json_object_get(s->root, "programs"), i, program)
 		json_array_foreach(json_object_get(program, "switches"), k, entry)
 	{
 		const char *known = text(entry, "switch");
-		size_t n = strcspn(known, " ");
 
-		if (known[0] == '-' && strlen(word) == n && !strncmp(word, known, n))
-			return true;
+		*bytes = strcspn(known, " ");
+		if (known[0] == '-' && strlen(word) == *bytes && !strncmp(word, known, *bytes))
+			return word;
 	}
-	return false;
+	return match(s, word, bytes, &name);
 }

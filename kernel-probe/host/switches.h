@@ -36,8 +36,8 @@ const char *h2d_switches_program(const struct h2d_switches *s, char *const *word
 /** That program's switch for a finding. */
 bool h2d_switches_of_program(const struct h2d_switches *s, const char *program,
 			     const char *finding, struct h2d_switch *out);
-/** Whether a word is part of the table: a program's name or switch. Nothing else of a command
- *  line needs to stay in a capture. */
-bool h2d_switches_know_word(const struct h2d_switches *s, const char *word);
+/** The part of a word that the table knows: a program's name or a switch. Nothing else of a
+ *  command line needs to stay in a capture. @return it, in `word`, or NULL */
+const char *h2d_switches_match(const struct h2d_switches *s, const char *word, size_t *bytes);
 
 #endif
