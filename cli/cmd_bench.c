@@ -16,5 +16,7 @@ const struct h2d_command h2d_command_bench = {
 		},
 	.commands = (const struct h2d_command *const[]){&h2d_command_bench_run,
 							&h2d_command_bench_compare,
+							&h2d_command_bench_limits,
+							&h2d_command_bench_export,
 							&h2d_command_bench_cell, NULL},
 };

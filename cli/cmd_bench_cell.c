@@ -148,6 +148,7 @@ static int say_ready(struct cell *c)
 	h2d_json_string(&j, "name", "h2d");
 	h2d_json_stringf(&j, "version", "%d.%d.%d", H2D_VERSION_MAJOR, H2D_VERSION_MINOR,
 			 H2D_VERSION_PATCH);
+	h2d_json_bool(&j, "verifiable", c->device.readable);
 	h2d_json_object_begin(&j, "details");
 	h2d_json_string(&j, "backend", c->device.backend);
 	if (c->device.hardware && c->device.hardware[0])

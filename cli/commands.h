@@ -8,6 +8,8 @@
 extern const struct h2d_command h2d_command_bench;
 extern const struct h2d_command h2d_command_bench_cell;
 extern const struct h2d_command h2d_command_bench_compare;
+extern const struct h2d_command h2d_command_bench_export;
+extern const struct h2d_command h2d_command_bench_limits;
 extern const struct h2d_command h2d_command_bench_run;
 extern const struct h2d_command h2d_command_cache;
 extern const struct h2d_command h2d_command_cat;
