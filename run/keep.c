@@ -158,8 +158,8 @@ int ro_open_locked(struct ro_span range, enum ro_reason reason)
 	struct ro_piece *p;
 	int rc = 0;
 
-	for (p = ro_table_from(&ro.table, range.start); p && p->start < range.end;
-	     p = ro_table_from(&ro.table, range.start)) {
+	while (range.start < range.end && (p = ro_table_from(&ro.table, range.start)) &&
+	       p->start < range.end) {
 		struct ro_span part = {p->start, p->end};
 		struct ro_mapping *m = p->mapping;
 		int one;

@@ -43,8 +43,11 @@ static void follow(const struct move *m)
 	uintptr_t delta = m->to.start - m->from.start, at = m->from.start, end = m->from.end;
 	size_t kept = m->to.end - m->to.start;
 
-	if (end - at > kept)
+	if (end - at > kept) {
 		end = at + kept;
+		ro_table_reserve(&ro.table, 2);
+		ro_table_split(&ro.table, end);
+	}
 	while (at < end) {
 		struct ro_piece *p = ro_table_from(&ro.table, at);
 		struct ro_mapping *mapping;
