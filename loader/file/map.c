@@ -17,6 +17,10 @@
 
 enum { PAGEMAP_BATCH = 4096 }; /* entries read at once: 32 KiB of stack */
 #define PAGEMAP_PRESENT (1ull << 63)
+#define PAGEMAP_FILE	(1ull << 61) /* of a file, or shared anonymous */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* include/uapi/asm-generic/mman-common.h, Linux 5.14 */
+#endif
 
 /* Size of the pages behind a mapping of `fd`: a huge one on hugetlbfs, where nothing smaller
  * can be replaced. */
@@ -109,14 +113,16 @@ static int pagemap_read(int fd, uint64_t *entries, size_t count, uint64_t first)
 	return 0;
 }
 
-int h2d_map_present(const void *addr, uint64_t bytes, uint64_t *present_bytes)
+/* Bytes whose page has `want` of the bits in `mask`. */
+static int count_pages(const void *addr, uint64_t bytes, uint64_t mask, uint64_t want,
+		       uint64_t *counted_bytes)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end, first, last;
 	uint64_t entries[PAGEMAP_BATCH];
 	uint64_t begin = (uintptr_t)addr;
 	int fd, rc = 0;
 
-	*present_bytes = 0;
+	*counted_bytes = 0;
 	if (!bytes)
 		return 0;
 	if (!h2d_add_u64(begin, bytes, &end))
@@ -134,12 +140,44 @@ int h2d_map_present(const void *addr, uint64_t bytes, uint64_t *present_bytes)
 		for (size_t i = 0; i < count && !rc; i++) {
 			uint64_t lo = (first + i) * page, hi = lo + page;
 
-			if (!(entries[i] & PAGEMAP_PRESENT))
+			if ((entries[i] & mask) != want)
 				continue;
-			*present_bytes += (hi < end ? hi : end) - (lo > begin ? lo : begin);
+			*counted_bytes += (hi < end ? hi : end) - (lo > begin ? lo : begin);
 		}
 		first += count;
 	}
 	h2d_io->close(fd);
 	return rc;
+}
+
+int h2d_map_present(const void *addr, uint64_t bytes, uint64_t *present_bytes)
+{
+	return count_pages(addr, bytes, PAGEMAP_PRESENT, PAGEMAP_PRESENT, present_bytes);
+}
+
+int h2d_map_anonymous(const void *addr, uint64_t bytes, uint64_t *anonymous_bytes)
+{
+	return count_pages(addr, bytes, PAGEMAP_PRESENT | PAGEMAP_FILE, PAGEMAP_PRESENT,
+			   anonymous_bytes);
+}
+
+int h2d_map_populate(const struct h2d_map *m, const struct h2d_file *f, uint64_t offset,
+		     uint64_t bytes, const struct h2d_log *log)
+{
+	int err, rc;
+
+	do
+		err = h2d_io->madvise(m->base + offset, bytes, MADV_POPULATE_READ) ? errno : 0;
+	while (err == EINTR || err == EAGAIN);
+	if (!err)
+		return 0;
+	if (err == EINVAL)
+		return H2D_E_UNSUPPORTED;
+	rc = h2d_file_check_unchanged(f, log);
+	return rc ? rc
+		  : h2d_fail(log, H2D_E_IO,
+			     "%s: %llu bytes at offset %llu of its mapping cannot be read in: "
+			     "%s",
+			     m->name, (unsigned long long)bytes, (unsigned long long)offset,
+			     strerror(err));
 }

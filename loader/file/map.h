@@ -84,5 +84,14 @@ enum { H2D_GUARD_MAX = 2048 };
  *  @return 0; H2D_E_UNAVAILABLE where /proc/self/pagemap cannot be read; H2D_E_IO.
  *  @source Documentation/admin-guide/mm/pagemap.rst */
 int h2d_map_present(const void *addr, uint64_t bytes, uint64_t *present_bytes);
+/** As h2d_map_present(), of anonymous pages (bit 61 clear): what a file's pages became when
+ *  somebody copied them. */
+int h2d_map_anonymous(const void *addr, uint64_t bytes, uint64_t *anonymous_bytes);
+/** Read a range in and give it page-table entries (MADV_POPULATE_READ, Linux 5.14), without
+ *  asking for write access. The range is of whole pages.
+ *  @return 0; H2D_E_UNSUPPORTED where the kernel does not know it; H2D_E_CHANGED when the file
+ *          no longer reaches that far; H2D_E_IO */
+int h2d_map_populate(const struct h2d_map *m, const struct h2d_file *f, uint64_t offset,
+		     uint64_t bytes, const struct h2d_log *log);
 
 #endif

@@ -215,7 +215,8 @@ int h2d_load_prepare(struct h2d_load *l)
 	/* A mapped tensor that is timed alone is one copy, as a loader without chunks would
 	 * make it. */
 	if (l->path->staging == H2D_STAGING_TENSOR ||
-	    (l->opts.per_tensor && l->own_memory && l->path->staging == H2D_STAGING_NONE))
+	    (l->opts.per_tensor && l->own_memory && l->path->staging == H2D_STAGING_NONE &&
+	     l->path->source != H2D_SOURCE_MAP_SHARED))
 		po.cut = false;
 	rc = h2d_plan_build(&l->plan, &po, &l->log);
 	if (rc)

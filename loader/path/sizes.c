@@ -11,6 +11,7 @@
 
 enum {
 	PAGE_BYTES = 4096,
+	WINDOW_ALIGN_BYTES = 2 << 20,
 	CHUNK_MIN_BYTES = 64 << 10, /* that we choose ourselves */
 	THREADS_MAX = 1024,
 	URING_DEPTH_MAX = 256, /* requests in flight per reader */
@@ -73,12 +74,14 @@ static void choose_readers(struct h2d_load *l, bool direct)
 	} else {
 		e->readers = cores < max ? cores : max;
 	}
-	e->slots =
-		l->path->staging == H2D_STAGING_BUFFER || l->path->staging == H2D_STAGING_TENSOR
-			? 1
-		: direct && e->uring && l->path->source == H2D_SOURCE_DIRECT
-			? h2d_tuning->direct_slot_count
-			: h2d_tuning->slots_per_reader;
+	if (l->path->staging == H2D_STAGING_BUFFER || l->path->staging == H2D_STAGING_TENSOR)
+		e->slots = 1;
+	else if (direct && e->uring && l->path->source == H2D_SOURCE_DIRECT)
+		e->slots = h2d_tuning->direct_slot_count;
+	else if (l->path->source == H2D_SOURCE_MAP_SHARED)
+		e->slots = h2d_tuning->register_slots;
+	else
+		e->slots = h2d_tuning->slots_per_reader;
 }
 
 static uint64_t staging_bound(const struct h2d_load *l)
@@ -125,6 +128,42 @@ static int fit(struct h2d_load *l, uint64_t *chunk, bool shrinkable)
 	}
 }
 
+/* Windows of registered mappings. Beside the slots, in which small pieces are put together, up
+ * to two windows for each chunk under way and one more are registered at a time; all of it
+ * shares the bound. A chunk is never longer than a window. */
+static int size_windows(struct h2d_load *l, uint64_t *chunk, bool shrinkable)
+{
+	struct h2d_engine_config *e = &l->engine;
+
+	for (;;) {
+		uint64_t parts = 3 * (uint64_t)e->readers * e->slots + 1, window;
+
+		window = staging_bound(l) / parts;
+		window &= ~(uint64_t)((window >= WINDOW_ALIGN_BYTES ? WINDOW_ALIGN_BYTES
+								    : PAGE_BYTES) -
+				      1);
+		if (shrinkable && window >= CHUNK_MIN_BYTES && *chunk > window)
+			*chunk = window;
+		if (window && *chunk <= window) {
+			e->window_bytes = window;
+			return 0;
+		}
+		if (e->slots > 1)
+			e->slots--;
+		else if (e->readers > 1)
+			e->readers--;
+		else if (shrinkable && window)
+			*chunk = window;
+		else
+			return h2d_fail(
+				&l->log, H2D_E_INVALID,
+				"staging of %llu bytes does not hold the windows that a "
+				"chunk of %llu is copied from",
+				(unsigned long long)staging_bound(l),
+				(unsigned long long)*chunk);
+	}
+}
+
 int h2d_load_size(struct h2d_load *l, uint64_t *chunk_bytes)
 {
 	bool direct = any_direct(l);
@@ -157,6 +196,8 @@ int h2d_load_size(struct h2d_load *l, uint64_t *chunk_bytes)
 		 */
 		if (l->opts.staging_bytes && chunk > l->opts.staging_bytes)
 			chunk = l->opts.staging_bytes;
+	} else if (l->path->source == H2D_SOURCE_MAP_SHARED) {
+		rc = size_windows(l, &chunk, !l->opts.chunk_bytes);
 	} else if (!l->in_place || direct) {
 		rc = fit(l, &chunk, !l->opts.chunk_bytes);
 	}

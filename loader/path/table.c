@@ -7,8 +7,17 @@
 #include "h2d/h2d.h"
 
 const struct h2d_path *const h2d_paths[] = {
-	&h2d_path_auto,	 &h2d_path_pinned, &h2d_path_direct, &h2d_path_mmap, &h2d_path_mmap_rw,
-	&h2d_path_clone, &h2d_path_eager,  &h2d_path_pread,  &h2d_path_view, NULL,
+	&h2d_path_auto,
+	&h2d_path_pinned,
+	&h2d_path_direct,
+	&h2d_path_mmap,
+	&h2d_path_mmap_rw,
+	&h2d_path_clone,
+	&h2d_path_eager,
+	&h2d_path_pread,
+	&h2d_path_register,
+	&h2d_path_view,
+	NULL,
 };
 
 const struct h2d_path *h2d_path_find(const char *name)
@@ -27,6 +36,8 @@ bool h2d_path_supported(const struct h2d_path *p, unsigned device_caps, bool has
 		*why = "its tensors stay in host memory, which this device is not";
 	else if ((p->flags & H2D_PATH_NEEDS_FD) && !has_fd)
 		*why = "the checkpoint is memory of the caller, not a file";
+	else if (p->needs & ~device_caps & H2D_DEV_REGISTER)
+		*why = "the device cannot register host memory";
 	else if ((device_caps & p->needs) != p->needs)
 		*why = "the device lacks a capability that it needs";
 	return !*why;

@@ -30,6 +30,22 @@ fail:
 	return rc;
 }
 
+static void explain_windows(struct h2d_load *l)
+{
+	const struct h2d_windows_facts *w = &l->result.windows;
+
+	if (w->registered_count)
+		h2d_load_because(l,
+				 "%llu windows of up to %llu KiB were registered, at most %llu "
+				 "KiB at a time",
+				 (unsigned long long)w->registered_count,
+				 (unsigned long long)(w->window_bytes >> 10),
+				 (unsigned long long)(w->registered_max_bytes >> 10));
+	if (w->refused_count)
+		h2d_load_because(l, "%llu windows were copied unregistered: %s",
+				 (unsigned long long)w->refused_count, w->why);
+}
+
 int h2d_load_transfer(struct h2d_load *l)
 {
 	struct h2d_engine_config *e = &l->engine;
@@ -55,6 +71,7 @@ int h2d_load_transfer(struct h2d_load *l)
 	e->log = l->log;
 	start = h2d_now_ns();
 	rc = h2d_engine_run(e, &l->result);
+	explain_windows(l);
 	if (!rc)
 		rc = h2d_load_check_files(l);
 	l->transfer_ns = h2d_now_ns() - start;

@@ -4,14 +4,33 @@
 #include "transfer/engine.h"
 #include "transfer/tuning.h"
 
-static int copy(struct h2d_reader *r, struct h2d_slot *s, void *dst, const void *src,
-		uint64_t bytes)
+static int copy_run(struct h2d_reader *r, struct h2d_slot *s, unsigned char *dst,
+		    const unsigned char *src, uint64_t bytes)
 {
 	int rc = r->engine->dev->backend->copy_to_device(r->stream, dst, src, bytes);
 
 	if (!rc)
 		s->copies++;
 	return rc;
+}
+
+/* Whether [src, src+bytes) lies in two registrations. */
+static bool is_split(const struct h2d_slot *s, const unsigned char *src, uint64_t bytes)
+{
+	return s->split && src < s->split && bytes > (uint64_t)(s->split - src);
+}
+
+static int copy(struct h2d_reader *r, struct h2d_slot *s, unsigned char *dst,
+		const unsigned char *src, uint64_t bytes)
+{
+	uint64_t head = 0;
+	int rc = 0;
+
+	if (is_split(s, src, bytes)) {
+		head = (uint64_t)(s->split - src);
+		rc = copy_run(r, s, dst, src, head);
+	}
+	return rc ? rc : copy_run(r, s, dst + head, src + head, bytes - head);
 }
 
 static int copy_rows(struct h2d_reader *r, struct h2d_slot *s, const struct h2d_piece *piece)
@@ -23,7 +42,7 @@ static int copy_rows(struct h2d_reader *r, struct h2d_slot *s, const struct h2d_
 	struct h2d_device *dev = r->engine->dev;
 	int rc = 0;
 
-	if (dev->caps & H2D_DEV_COPY_2D) {
+	if ((dev->caps & H2D_DEV_COPY_2D) && !is_split(s, src, piece->bytes)) {
 		rc = dev->backend->copy_to_device_2d(r->stream, piece->dst, slice->dst_pitch,
 						     src, slice->src_pitch, slice->row_bytes,
 						     rows);

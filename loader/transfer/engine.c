@@ -177,6 +177,10 @@ static int setup(struct h2d_engine *e)
 	if (cfg->slot_bytes)
 		rc = h2d_ring_alloc(&e->ring, e->dev, (uint64_t)cfg->readers * cfg->slots,
 				    cfg->slot_bytes, cfg->pageable, &e->log);
+	if (!rc && cfg->window_bytes)
+		rc = h2d_windows_new(
+			&e->windows, e->dev, e->plan, cfg->inputs, cfg->window_bytes,
+			2 * (uint64_t)cfg->readers * cfg->slots + 1, cfg->drop, &e->log);
 	if (!rc && cfg->native_stream)
 		rc = e->dev->backend->stream_wrap(e->dev, cfg->native_stream,
 						  &e->caller_stream);
@@ -213,6 +217,8 @@ static void teardown(struct h2d_engine *e, struct h2d_engine_result *result)
 		e->dev->backend->stream_destroy(e->dev, e->caller_stream);
 	result->staging_bytes = cfg->slot_per_chunk ? e->plan->chunk_max_bytes : e->ring.bytes;
 	result->quarantine = atomic_load(&e->quarantine);
+	h2d_windows_free(e->windows, result->quarantine, &result->windows);
+	result->staging_bytes += result->windows.registered_max_bytes;
 	h2d_ring_free(&e->ring, e->dev, stuck || result->quarantine);
 	free(e->readers);
 	result->read_bytes = atomic_load(&e->read_bytes);

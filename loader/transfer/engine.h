@@ -25,6 +25,7 @@
 #include "transfer/plan.h"
 #include "transfer/ring.h"
 #include "transfer/source.h"
+#include "transfer/windows.h"
 
 struct h2d_trace;
 struct h2d_trace_lane;
@@ -41,13 +42,14 @@ struct h2d_engine_config {
 	struct h2d_plan *plan;		/**< with `source` and `route` of every chunk decided */
 	struct h2d_source_file *inputs; /**< opened, by file of the catalogue */
 	uint32_t readers, slots;	/**< at least 1; slots per reader */
-	uint64_t slot_bytes;  /**< of staging memory, page multiple; 0: no slot needs any */
-	uint64_t block_bytes; /**< one direct read, a multiple of every alignment */
-	bool slot_per_chunk;  /**< slots get anonymous memory of the chunk's size, for its time
-			       */
-	bool pageable;	      /**< staging is plain memory */
-	bool uring;	      /**< direct reads through io_uring, else by the readers */
-	bool drop;	      /**< give pages back to the page cache as the load goes on */
+	uint64_t slot_bytes;   /**< of staging memory, page multiple; 0: no slot needs any */
+	uint64_t window_bytes; /**< of registered mappings; 0: none are registered */
+	uint64_t block_bytes;  /**< one direct read, a multiple of every alignment */
+	bool slot_per_chunk;   /**< slots get anonymous memory of the chunk's size, for its time
+				*/
+	bool pageable;	       /**< staging is plain memory */
+	bool uring;	       /**< direct reads through io_uring, else by the readers */
+	bool drop;	       /**< give pages back to the page cache as the load goes on */
 	enum h2d_present_mode present;
 	struct h2d_measure *measures; /**< by target, or NULL: one target after the other */
 	void *native_stream;	      /**< the caller's, or NULL */
@@ -67,6 +69,7 @@ struct h2d_engine_result {
 	/** Something outside still reads or writes memory of the load: mappings and device
 	 * memory of it must stay. Staging has been quarantined already. */
 	bool quarantine;
+	struct h2d_windows_facts windows; /**< of registered mappings */
 };
 
 /**
@@ -101,6 +104,8 @@ struct h2d_slot {
 	bool pending;	   /**< its source fills it in the background */
 	bool stuck;	   /**< its memory may still be read or written from outside */
 	struct h2d_direct_read *direct; /**< of source_direct.c */
+	struct h2d_window *windows[2];	/**< of source_register.c */
+	const unsigned char *split;	/**< no copy may reach over it; NULL: anyone may */
 };
 
 struct h2d_slot_queue {
@@ -129,6 +134,7 @@ struct h2d_engine {
 	struct h2d_log log; /**< lets one error line through */
 	struct h2d_reader *readers;
 	struct h2d_ring ring;
+	struct h2d_windows *windows; /**< NULL: nothing is registered */
 	struct h2d_stream *caller_stream;
 	_Atomic int status; /**< the first failure */
 	_Atomic bool error_logged;

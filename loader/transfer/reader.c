@@ -71,7 +71,9 @@ static void drop_pages(const struct h2d_engine *e, const struct h2d_chunk *c)
 {
 	struct h2d_source_file *in = &e->config->inputs[c->file];
 
-	if (!e->config->drop || c->source == H2D_SOURCE_DIRECT || c->source == H2D_SOURCE_WHOLE)
+	if (!e->config->drop || c->source == H2D_SOURCE_DIRECT ||
+	    c->source == H2D_SOURCE_WHOLE ||
+	    c->source == H2D_SOURCE_MAP_SHARED) /* its windows drop theirs */
 		return;
 	h2d_map_release(&in->map, c->file_offset, c->bytes);
 	h2d_cache_drop(in->file, c->file_offset, c->bytes);
@@ -89,6 +91,8 @@ static int release(struct h2d_reader *r, struct h2d_slot *s, int rc)
 		h2d_engine_arrived(e, c);
 	if (rc)
 		h2d_engine_fail(e, rc);
+	if (!s->stuck && h2d_sources[c->source]->end)
+		h2d_sources[c->source]->end(r, s);
 	slot_memory_put(r, s);
 	if (!s->stuck) {
 		drop_pages(e, c);

@@ -32,11 +32,15 @@ struct h2d_source_ops {
 	/** Wait until it is filled; called only for `pending` slots, the oldest first. On
 	 * failure nothing of it is under way either, unless the slot is `stuck`. */
 	int (*finish)(struct h2d_reader *r, struct h2d_slot *s);
+	/** The slot's copies have ended, or will never be made: give back what begin() took.
+	 *  Not called while the slot is `stuck`. Optional. */
+	void (*end)(struct h2d_reader *r, struct h2d_slot *s);
 };
 
-extern const struct h2d_source_ops h2d_source_map;    /**< any mapping */
-extern const struct h2d_source_ops h2d_source_whole;  /**< whole files in memory */
-extern const struct h2d_source_ops h2d_source_pread;  /**< buffered reads */
+extern const struct h2d_source_ops h2d_source_map;	/**< any mapping */
+extern const struct h2d_source_ops h2d_source_register; /**< registered windows of one */
+extern const struct h2d_source_ops h2d_source_whole;	/**< whole files in memory */
+extern const struct h2d_source_ops h2d_source_pread;	/**< buffered reads */
 extern const struct h2d_source_ops h2d_source_direct; /**< O_DIRECT, by io_uring if there is */
 
 /** The table, by enum h2d_source; NULL where no engine source exists. */

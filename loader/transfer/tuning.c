@@ -8,6 +8,7 @@ const struct h2d_tuning h2d_tuning_default = {
 	.thread_max_count = 8,
 	.direct_thread_count = 8,
 	.slots_per_reader = 4,
+	.register_slots = 2,
 	.fill_chunk_bytes = 16 * MIB,
 	.ring_chunk_bytes = 8 * MIB,
 	.direct_chunk_bytes = 1 * MIB,

@@ -13,6 +13,7 @@ struct h2d_tuning {
 	uint32_t thread_max_count;    /**< readers, where the processor has as many cores */
 	uint32_t direct_thread_count; /**< readers of O_DIRECT without io_uring */
 	uint32_t slots_per_reader;    /**< of the staging ring */
+	uint32_t register_slots;      /**< … where chunks lie in registered windows */
 	uint64_t fill_chunk_bytes;    /**< where readers write the destination in place */
 	uint64_t ring_chunk_bytes;    /**< where chunks pass through the ring */
 	uint64_t direct_chunk_bytes;  /**< … and are read by O_DIRECT: the slots together are
