@@ -4,7 +4,7 @@
 const struct h2d_command h2d_command_probe = {
 	.name = "probe",
 	.summary = "find out whether a kernel's amdgpu driver stalls copies",
-	.arguments = "capture|lab|module|process …",
+	.arguments = "capture|kernel|lab|module|process …",
 	.description =
 		(const char *const[]){
 			"Looks at kernels and processes from several sides. Each sub-command "
@@ -15,6 +15,7 @@ const struct h2d_command h2d_command_probe = {
 	.commands =
 		(const struct h2d_command *const[]){
 			&h2d_command_probe_capture,
+			&h2d_command_probe_kernel,
 			&h2d_command_probe_lab,
 			&h2d_command_probe_module,
 			&h2d_command_probe_process,

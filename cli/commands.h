@@ -20,6 +20,7 @@ extern const struct h2d_command h2d_command_load;
 extern const struct h2d_command h2d_command_ls;
 extern const struct h2d_command h2d_command_probe;
 extern const struct h2d_command h2d_command_probe_capture;
+extern const struct h2d_command h2d_command_probe_kernel;
 extern const struct h2d_command h2d_command_probe_lab;
 extern const struct h2d_command h2d_command_probe_module;
 extern const struct h2d_command h2d_command_probe_process;

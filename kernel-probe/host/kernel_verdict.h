@@ -14,10 +14,16 @@
 #include "core/json.h"
 #include "inspect/inspect.h"
 
+/** Whether copies from memory stall. */
+enum h2d_stall { H2D_STALL_UNKNOWN = 0, H2D_STALL_NO, H2D_STALL_YES };
+/** "unknown", "no", "yes". @since 0.1 */
+const char *h2d_stall_name(enum h2d_stall stall);
+
 /** One opinion. `given` false: there is none, `why` says why. */
 struct h2d_kernel_opinion {
 	bool given;
 	enum h2d_retry_policy policy;
+	enum h2d_stall stall; /**< may be known where the policy is not */
 	enum h2d_confidence confidence;
 	char statement[512]; /**< a sentence, with its source */
 	char why[256];
@@ -38,12 +44,21 @@ struct h2d_kernel_measured {
 	char statement[256]; /**< for example "h2d repro: 16 windows in 16 spans" */
 };
 
+/**
+ * What a document of h2d.repro or h2d.lab says; of the latter, the shipped driver of `release`
+ * (or of its only kernel when that is NULL).
+ * @return 0, H2D_E_FORMAT (neither, or damaged), H2D_E_NOT_FOUND (no file, or no such kernel in
+ *         it), H2D_E_PERMISSION, H2D_E_IO, H2D_E_NOMEM. @since 0.1
+ */
+int h2d_kernel_measured_read(const char *path, const char *release, const struct h2d_log *log,
+			     struct h2d_kernel_measured *out);
+
 struct h2d_kernel_verdict_options {
 	size_t size; /**< sizeof(struct h2d_kernel_verdict_options) */
 	h2d_log_fn log;
 	void *log_user;
 	const char *root;    /**< a capture; NULL: this machine */
-	const char *table;   /**< known-kernels file; NULL: the installed one */
+	const char *table;   /**< known-kernels file; NULL: see known_kernels.h */
 	const char *release; /**< kernel to judge; NULL: the running one */
 	bool no_module;	     /**< do not read the module file (it takes about 0.2 s) */
 	const struct h2d_kernel_measured *measured; /**< or NULL */
@@ -62,8 +77,10 @@ struct h2d_kernel_verdict {
 	struct h2d_module_report *module; /**< or NULL */
 
 	enum h2d_retry_policy policy; /**< all together */
+	enum h2d_stall stall;
 	enum h2d_confidence confidence;
 	enum h2d_kernel_agreement agreement;
+	bool is_prior_only;   /**< the table alone speaks: a version, which proves nothing */
 	char conflict[512];   /**< or "" */
 	char summary[256];    /**< one sentence in plain words */
 	char upgrade_to[256]; /**< package and version without the defect, or "" */
@@ -81,7 +98,7 @@ int h2d_kernel_verdict_get(const struct h2d_kernel_verdict_options *options,
 			   struct h2d_kernel_verdict **out);
 void h2d_kernel_verdict_free(struct h2d_kernel_verdict *verdict);
 
-/** Write it as members of the open object: those of h2d.probe-kernel. @since 0.1 */
+/** Write it as members of the open object: those of h2d.kernel. @since 0.1 */
 void h2d_kernel_verdict_write(struct h2d_json *json, const struct h2d_kernel_verdict *verdict);
 
 #endif
