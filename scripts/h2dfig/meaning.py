@@ -2,7 +2,7 @@
 """What a document says, in sentences that follow from its numbers and from nothing else."""
 from dataclasses import dataclass, field
 
-from . import ratios, style, windows
+from . import peers, ratios, style, windows
 from .documents import number
 
 
@@ -64,8 +64,11 @@ def _bench(document):
     told.means = _say(*(_ratio_sentence(r) for r in judged))
     if not judged:
         told.means = _say("No baseline was named, or none was measured: there are times and no ratios.")
+    for row in peers.rows(document):
+        if row.get("ratio") is not None:
+            told.means += _say(peers.sentence(row), kind="bad" if row["verdict"] == "the other is faster" else "")
     for row in table:
-        if row["status"] != "ok":
+        if row["status"] not in ("ok", "skipped"):
             told.means += _say(f"{row['group']}, {row['path']}: {style.status_words(row['status'])}"
                                + (f": {row['reason']}" if row.get("reason") else "") + ".", kind="bad")
     times = ratios.time_rows(document)
@@ -73,7 +76,7 @@ def _bench(document):
                     "cached before, %"]
     told.rows = [[r["group"], r["path"], style.status_words(r["status"]), r.get("n_count"),
                   r.get("median_s"), r.get("ci_low_s"), r.get("ci_high_s"), r.get("min_s"), r.get("max_s"),
-                  _pct(r)] for r in times]
+                  _pct(r)] for r in times if r["status"] != "skipped"]
     told.sure = _say(
         "Intervals are of the median, by bootstrap; ratios are of loads in the same block. No sample is left "
         "out. A cell whose page-cache state could not be set and proven is invalid and has no time.",

@@ -104,7 +104,7 @@ def time_rows(document):
     return table
 
 
-def _rows_of(table):
+def lay_out(table):
     """Groups in order, each a heading and its rows, from the top."""
     y, places, headings = 0, [], []
     for name in dict.fromkeys(row["group"] for row in table):
@@ -118,7 +118,7 @@ def _rows_of(table):
     return y, places, headings
 
 
-def _frame(axis, height, places, headings):
+def frame(axis, height, places, headings):
     axis.set_ylim(height - 0.5, -0.7)
     axis.set_yticks([y for y, _ in places], [row["path"][:70] for _, row in places], fontsize=7)
     axis.tick_params(axis="y", length=0)
@@ -127,7 +127,7 @@ def _frame(axis, height, places, headings):
         axis.text(0, y, name, transform=axis.get_yaxis_transform(), fontsize=8, fontweight="bold", va="center")
 
 
-def _not_drawn(axis, y, row):
+def not_drawn(axis, y, row):
     words = style.status_words(row["status"]) if row["status"] != "ok" else row.get("reason") or "no value"
     if row["status"] != "ok" and row.get("reason"):
         words += f": {row['reason'][:90]}"
@@ -148,6 +148,7 @@ def _ratio_says(table):
 
 def ratio_figure(documents):
     table = [row for document in documents for row in ratio_rows(document)]
+    shown = [row for row in table if row["status"] != "skipped"]  # excluded by the matrix: only in the table
     if not any(row.get("speedup") is not None for row in table):
         return None
     title = "Speed of each path against the baseline"
@@ -155,11 +156,11 @@ def ratio_figure(documents):
         title = "Ratios, each against what it names"
 
     def draw():
-        height, places, headings = _rows_of(table)
+        height, places, headings = lay_out(shown)
         figure, ((axis,),) = style.canvas(1.1 + 0.19 * height)
         for y, row in places:
             if row.get("speedup") is None:
-                _not_drawn(axis, y, row)
+                not_drawn(axis, y, row)
                 continue
             colour, marker = style.path_style(row["path"].split()[0])
             text = f"{row['speedup']:.2f}×"
@@ -178,30 +179,31 @@ def ratio_figure(documents):
         axis.set_xlim(1 / reach / 1.3, reach * 1.6)
         axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda v, _: f"{v:g}"))
         axis.axvline(1, color=style.BLACK, linewidth=1)
-        _frame(axis, height, places, headings)
+        frame(axis, height, places, headings)
         axis.set_xlabel("times as fast as the baseline, log scale (higher is better); thin line: lowest to "
                         "highest, thick: 95 % interval of the median", fontsize=8)
         return figure
 
-    return style.Figure("path-ratios", title, documents, RATIO_COLUMNS, table, draw, _ratio_says(table))
+    return style.Figure("path-ratios", title, documents, RATIO_COLUMNS, table, draw, _ratio_says(shown))
 
 
 def time_figure(documents):
     table = [row for document in documents for row in time_rows(document)]
     drawn = [row for row in table if row.get("median_s") is not None]
+    shown = [row for row in table if row["status"] != "skipped"]
     if not drawn:
         return None
     title = "Time of each load, every sample"
     says = "Dots are single loads, the bar their median; lower is better. " + " ".join(
         f"{r['group']}, {r['path']}: " + (f"{r['median_s']:.3g} s (n={r['n_count']})." if r in drawn
-                                          else f"{style.status_words(r['status'])}.") for r in table)
+                                          else f"{style.status_words(r['status'])}.") for r in shown)
 
     def draw():
-        height, places, headings = _rows_of(table)
+        height, places, headings = lay_out(shown)
         figure, ((axis,),) = style.canvas(1.1 + 0.19 * height)
         for y, row in places:
             if row.get("median_s") is None:
-                _not_drawn(axis, y, row)
+                not_drawn(axis, y, row)
                 continue
             colour, marker = style.path_style(row["path"].split()[0])
             samples = [float(s) for s in row["samples_s"].split()]
@@ -214,7 +216,7 @@ def time_figure(documents):
                           textcoords="offset points", fontsize=6.5, va="center")
         highest = max(row["max_s"] for row in drawn)
         axis.set_xlim(0, highest * 1.2)
-        _frame(axis, height, places, headings)
+        frame(axis, height, places, headings)
         axis.set_xlabel("seconds (lower is better)")
         return figure
 

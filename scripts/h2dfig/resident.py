@@ -57,7 +57,7 @@ def _series_figure(document, name, cells):
         sample = _middle(cell)
         if sample:
             drawn.append((cell, sample, list(_series_rows(document, cell, sample))))
-        else:
+        elif cell["status"] != "skipped":
             others.append(f"{ratios.label(cell['key'])} ({style.status_words(cell['status'])})")
     if not drawn:
         return None
@@ -72,15 +72,20 @@ def _series_figure(document, name, cells):
     def draw():
         columns = min(4, len(drawn))
         lines = -(-len(drawn) // columns)
-        figure, axes = style.canvas(1.1 + 1.7 * lines, lines, columns, sharey=True)
+        figure, axes = style.canvas(1.1 + 1.7 * lines + 0.15 * bool(others), lines, columns, sharey=True)
         for axis in axes.flat[len(drawn):]:
             axis.set_visible(False)
         for axis, (cell, sample, rows) in zip(axes.flat, drawn):
             _draw_panel(axis, rows, sample, sizes[cell["key"]["checkpoint"]], ratios.label(cell["key"]))
         axes.flat[0].set_ylim(bottom=0)
-        figure.supxlabel("milliseconds from the start of the load" +
-                         (f" · not drawn: {', '.join(others)}" if others else ""), fontsize=8)
-        figure.supylabel("MiB", fontsize=8)
+        for axis in axes[:, 0]:
+            axis.set_ylabel("MiB", fontsize=8)
+        for axis in list(axes.flat)[max(0, len(drawn) - columns):len(drawn)]:
+            axis.set_xlabel("ms from the start", fontsize=7)
+        if others:
+            axes[-1, 0].annotate(f"not drawn: {', '.join(others)}", (0, 0), xycoords="axes fraction",
+                                 xytext=(0, -34), textcoords="offset points", fontsize=7, style="italic",
+                                 annotation_clip=False)
         handles = [style.plt.Rectangle((0, 0), 1, 1, facecolor=c, hatch=h, edgecolor="white", label=label)
                    for _, label, c, h in KINDS]
         handles.append(style.plt.Line2D([], [], color=style.BLACK, linestyle="--", label="checkpoint"))
