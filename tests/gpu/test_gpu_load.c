@@ -225,6 +225,6 @@ int main(int argc, char **argv)
 	RUN(registering);
 	RUN(slices_in_the_callers_stream);
 	RUN(a_stream_of_another_context_is_refused);
-	fixture_close(&f);
+	bench_end();
 	return TEST_DONE();
 }

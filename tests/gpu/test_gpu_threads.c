@@ -18,7 +18,6 @@ static void *load(void *arg)
 	struct job *j = arg;
 	struct h2d_load_opts o = bench_opts(j->path);
 
-	o.log = NULL; /* the fixture's log is for one thread */
 	for (int i = 0; i < 3 && !j->rc; i++) {
 		h2d_weights_free(j->weights);
 		j->weights = NULL;
@@ -84,6 +83,6 @@ int main(int argc, char **argv)
 	bench_fixture();
 	RUN(four_loads_at_once);
 	RUN(one_device_lost_for_all);
-	fixture_close(&f);
+	bench_end();
 	return TEST_DONE();
 }
