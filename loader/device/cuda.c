@@ -407,15 +407,18 @@ static int cuda_open(struct h2d_device *dev, const char *args)
 	struct h2d_runtime rt;
 	struct cuda *c;
 	unsigned index;
+	bool allow_compat;
 	int rc;
 
-	rc = h2d_gpu_parse(dev, args, &index);
+	rc = h2d_gpu_parse(dev, args, &index, &allow_compat);
 	if (rc)
 		return rc;
 	c = h2d_mem->calloc(1, sizeof(*c));
 	if (!c)
 		return h2d_fail(&dev->log, H2D_E_NOMEM, "cuda: out of memory");
 	c->gpu.ops = &ops;
+	c->gpu.storage_kind = &h2d_storage_cufile;
+	c->gpu.allow_compat = allow_compat;
 	rc = start(&c->gpu.dl, &c->api, &rt);
 	if (rc) {
 		h2d_fail(&dev->log, rc, "cuda: %s", rt.why);
@@ -456,7 +459,7 @@ const struct h2d_backend h2d_backend_cuda = {
 	.abi = H2D_BACKEND_ABI,
 	.caps = H2D_DEV_READABLE | H2D_DEV_PINNED | H2D_DEV_REGISTER |
 		H2D_DEV_REGISTER_READ_ONLY | H2D_DEV_COPY_2D | H2D_DEV_CALLER_STREAM |
-		H2D_DEV_UNIFIED,
+		H2D_DEV_UNIFIED | H2D_DEV_READ_FILE,
 	.probe = cuda_probe,
 	.runtime = cuda_runtime,
 	.open = cuda_open,
@@ -478,4 +481,6 @@ const struct h2d_backend h2d_backend_cuda = {
 	.event_record = h2d_gpu_event_record,
 	.event_query = h2d_gpu_event_query,
 	.event_wait = h2d_gpu_event_wait,
+	.read_file_check = h2d_gpu_read_file_check,
+	.read_file = h2d_gpu_read_file,
 };

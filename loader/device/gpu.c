@@ -27,12 +27,6 @@ enum {
 	PAUSE_MAX_NS = 200000,
 };
 
-struct h2d_stream {
-	struct h2d_gpu *gpu;
-	void *native;
-	bool owner;
-};
-
 struct h2d_event {
 	struct h2d_gpu *gpu;
 	void *native;
@@ -119,14 +113,18 @@ int h2d_gpu_enter(struct h2d_gpu *g, uintptr_t *was)
 
 /* ---------------------------------------------------------------- open and close */
 
-int h2d_gpu_parse(struct h2d_device *dev, const char *args, unsigned *index)
+int h2d_gpu_parse(struct h2d_device *dev, const char *args, unsigned *index, bool *allow_compat)
 {
 	const char *rest;
 
-	if (!h2d_device_index(args, index, &rest) && !*rest)
-		return 0;
-	return h2d_fail(&dev->log, H2D_E_INVALID, "%s: \"%s\" is not [:N]", dev->backend->name,
-			args);
+	*allow_compat = false;
+	if (!h2d_device_index(args, index, &rest)) {
+		*allow_compat = !strcmp(rest, ",gds=compat");
+		if (!*rest || *allow_compat)
+			return 0;
+	}
+	return h2d_fail(&dev->log, H2D_E_INVALID, "%s: \"%s\" is not [:N][,gds=compat]",
+			dev->backend->name, args);
 }
 
 int h2d_gpu_opened(struct h2d_gpu *g, struct h2d_device *dev, int unified, int numa_hint)
@@ -146,8 +144,8 @@ int h2d_gpu_opened(struct h2d_gpu *g, struct h2d_device *dev, int unified, int n
 	    pci.numa_node >= 0)
 		f->numa_node = pci.numa_node;
 	f->unified = unified ? 1 : 0;
-	if (unified)
-		dev->caps |= H2D_DEV_UNIFIED;
+	if (!unified)
+		dev->caps &= ~(unsigned)H2D_DEV_UNIFIED;
 	rc = h2d_gpu_enter(g, &was);
 	if (rc)
 		return rc;
@@ -160,15 +158,20 @@ int h2d_gpu_opened(struct h2d_gpu *g, struct h2d_device *dev, int unified, int n
 	if (!f->memory_bytes)
 		f->memory_bytes = total;
 	pthread_mutex_init(&g->lock, NULL);
+	pthread_mutex_init(&g->storage_lock, NULL);
 	dev->priv = g;
 	return 0;
 }
 
 bool h2d_gpu_closing(struct h2d_gpu *g)
 {
+	bool lost = atomic_load(&g->dev->lost);
+
+	h2d_gpu_storage_end(g, lost);
 	h2d_gpu_host_forget(g);
+	pthread_mutex_destroy(&g->storage_lock);
 	pthread_mutex_destroy(&g->lock);
-	return !atomic_load(&g->dev->lost);
+	return !lost;
 }
 
 /* ---------------------------------------------------------------- device memory */
@@ -209,14 +212,17 @@ int h2d_gpu_alloc(struct h2d_device *dev, uint64_t bytes, struct h2d_devmem *out
 		out->ptr = NULL;
 		rc = fail_alloc(g, bytes, code);
 	}
+	if (!rc) {
+		rc = h2d_gpu_memory_add(g, out->ptr, bytes);
+		if (rc)
+			g->ops->free(g, out->ptr);
+	}
 	g->ops->leave(g, was);
 	if (rc)
-		return rc;
-	out->bytes = bytes;
-	pthread_mutex_lock(&g->lock);
-	g->alloc_bytes += bytes;
-	pthread_mutex_unlock(&g->lock);
-	return 0;
+		out->ptr = NULL;
+	else
+		out->bytes = bytes;
+	return rc;
 }
 
 void h2d_gpu_free(struct h2d_device *dev, struct h2d_devmem *mem)
@@ -227,14 +233,12 @@ void h2d_gpu_free(struct h2d_device *dev, struct h2d_devmem *mem)
 
 	if (!mem->ptr || atomic_load(&dev->lost) || h2d_gpu_enter(g, &was))
 		return;
+	h2d_gpu_memory_remove(g, mem->ptr);
 	code = g->ops->free(g, mem->ptr);
 	g->ops->leave(g, was);
 	if (code)
 		h2d_gpu_fail(g, H2D_GPU_FREE, code, "%" PRIu64 " bytes are not given back",
 			     mem->bytes);
-	pthread_mutex_lock(&g->lock);
-	g->alloc_bytes -= mem->bytes;
-	pthread_mutex_unlock(&g->lock);
 	memset(mem, 0, sizeof(*mem));
 }
 
@@ -320,6 +324,8 @@ void h2d_gpu_stream_destroy(struct h2d_device *dev, struct h2d_stream *s)
 		if (code)
 			h2d_gpu_fail(g, H2D_GPU_STREAM_DESTROY, code, "a stream stays");
 	}
+	if (s->files.first)
+		h2d_storage_drop(g->storage, &s->files, atomic_load(&dev->lost));
 	free(s);
 }
 

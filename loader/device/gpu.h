@@ -21,6 +21,7 @@
 
 #include "device/device.h"
 #include "device/dl.h"
+#include "device/storage.h"
 
 /** The calls of a runtime, for their names. */
 enum h2d_gpu_call {
@@ -80,16 +81,22 @@ struct h2d_gpu_ops {
 };
 
 struct h2d_gpu_host;
+struct h2d_gpu_memory;
 
 /** An opened GPU, at the start of the leaf's own; dev->priv points to it. */
 struct h2d_gpu {
 	const struct h2d_gpu_ops *ops;
 	struct h2d_device *dev;
 	struct h2d_dl dl;
+	const struct h2d_storage_kind *storage_kind;
+	bool allow_compat; /* of storage-to-device */
 	int index;
 	pthread_mutex_t lock;	   /* of what follows */
 	struct h2d_gpu_host *host; /* staging memory handed out */
-	uint64_t alloc_bytes;	   /* device memory handed out */
+	pthread_mutex_t storage_lock;
+	struct h2d_storage *storage;   /* under storage_lock; NULL until it is asked for */
+	struct h2d_gpu_memory *memory; /* device memory handed out */
+	uint64_t alloc_bytes;	       /* device memory handed out */
 };
 
 /** Status of a code. @param host  the call was about host memory */
@@ -135,8 +142,26 @@ void h2d_gpu_event_destroy(struct h2d_device *dev, struct h2d_event *e);
 int h2d_gpu_event_record(struct h2d_event *e, struct h2d_stream *s);
 int h2d_gpu_event_query(struct h2d_event *e);
 int h2d_gpu_event_wait(struct h2d_event *e, uint64_t timeout_ns);
+int h2d_gpu_read_file_check(struct h2d_device *dev, char *why, size_t why_bytes);
+int h2d_gpu_read_file(struct h2d_stream *s, int fd, uint64_t offset, uint64_t bytes, void *dst);
 
-/** Read ":N[,…]" of a spec. @return 0 or H2D_E_INVALID, told */
-int h2d_gpu_parse(struct h2d_device *dev, const char *args, unsigned *index);
+/** Device memory that was handed out: kept in mind, and forgotten (for a lost device: without
+ *  asking it anything). */
+int h2d_gpu_memory_add(struct h2d_gpu *g, void *base, uint64_t bytes);
+void h2d_gpu_memory_remove(struct h2d_gpu *g, void *base);
+/** What close() has to do for storage-to-device; `lost`: without calling its library. */
+void h2d_gpu_storage_end(struct h2d_gpu *g, bool lost);
+
+/** A stream, for gpu.c and gpu_storage.c. */
+struct h2d_stream {
+	struct h2d_gpu *gpu;
+	void *native;
+	bool owner;
+	struct h2d_storage_refs files;
+};
+
+/** Read ":N[,gds=compat]" of a spec. @return 0 or H2D_E_INVALID, told */
+int h2d_gpu_parse(struct h2d_device *dev, const char *args, unsigned *index,
+		  bool *allow_compat);
 
 #endif

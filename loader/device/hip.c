@@ -312,15 +312,18 @@ static int hip_open(struct h2d_device *dev, const char *args)
 	struct h2d_runtime rt;
 	struct hip *h;
 	unsigned index;
+	bool allow_compat;
 	int rc, unified = 0;
 
-	rc = h2d_gpu_parse(dev, args, &index);
+	rc = h2d_gpu_parse(dev, args, &index, &allow_compat);
 	if (rc)
 		return rc;
 	h = h2d_mem->calloc(1, sizeof(*h));
 	if (!h)
 		return h2d_fail(&dev->log, H2D_E_NOMEM, "hip: out of memory");
 	h->gpu.ops = &ops;
+	h->gpu.storage_kind = &h2d_storage_hipfile;
+	h->gpu.allow_compat = allow_compat;
 	rc = start(&h->gpu.dl, &h->api, &rt);
 	if (rc) {
 		h2d_fail(&dev->log, rc, "hip: %s", rt.why);
@@ -378,4 +381,6 @@ const struct h2d_backend h2d_backend_hip = {
 	.event_record = h2d_gpu_event_record,
 	.event_query = h2d_gpu_event_query,
 	.event_wait = h2d_gpu_event_wait,
+	.read_file_check = h2d_gpu_read_file_check,
+	.read_file = h2d_gpu_read_file,
 };

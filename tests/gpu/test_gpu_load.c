@@ -104,6 +104,7 @@ static void facts(void)
 	CHECK_EQ(info.memory_bytes, 123456789);
 	CHECK_EQ(info.memory_free_bytes, 123456789);
 	CHECK_EQ(info.unified, 0);
+	CHECK(!(dev->caps & H2D_DEV_UNIFIED));
 	CHECK_EQ(info.numa_node, -1);
 	CHECK(!(dev->caps & H2D_DEV_REGISTER_READ_ONLY));
 	h2d_device_close(dev);
@@ -111,6 +112,7 @@ static void facts(void)
 	REQUIRE(!bench_open(0, 0, &dev));
 	REQUIRE(!h2d_device_info(dev, &info));
 	CHECK_EQ(info.unified, 1);
+	CHECK(dev->caps & H2D_DEV_UNIFIED);
 	CHECK_EQ(!!(dev->caps & H2D_DEV_REGISTER_READ_ONLY), strcmp(backend, "hip") != 0);
 	h2d_device_close(dev);
 	check_clean();
