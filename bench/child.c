@@ -183,9 +183,10 @@ int h2d_bench_child_read(struct h2d_bench_child *c)
 {
 	read_stderr(c);
 	for (;;) {
-		int rc = take_line(c);
+		int rc = c->have_line ? 1 : take_line(c);
 		ssize_t n;
 
+		c->have_line = rc == 1;
 		if (rc)
 			return rc;
 		if (c->out < 0)
@@ -204,12 +205,13 @@ int h2d_bench_child_read(struct h2d_bench_child *c)
 
 void h2d_bench_child_next(struct h2d_bench_child *c)
 {
-	const size_t used = strlen(c->line) + 1;
+	const size_t used = c->have_line ? strlen(c->line) + 1 : 0;
 
-	if (used > c->line_bytes)
+	if (!used || used > c->line_bytes)
 		return;
 	memmove(c->line, c->line + used, c->line_bytes - used);
 	c->line_bytes -= used;
+	c->have_line = false;
 }
 
 void h2d_bench_child_close_in(struct h2d_bench_child *c)

@@ -21,6 +21,7 @@ struct h2d_bench_child {
 	int in, out, err; /**< its stdin, stdout, stderr; -1: closed */
 	char *line;	  /**< received so far, H2D_BENCH_LINE_BYTES + 1 */
 	size_t line_bytes;
+	bool have_line; /**< its first line is complete and was not taken yet */
 	char tail[H2D_BENCH_STDERR_BYTES + 1];
 	size_t tail_bytes;
 	bool reaped;

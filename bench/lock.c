@@ -22,7 +22,7 @@ static int ask_owner(int fd, const struct sockaddr_un *a, socklen_t length)
 	return (int)who.pid;
 }
 
-static int try_lock(const char *name, int *owner)
+static int try_lock(const char *name, int *owner, bool ask)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -34,9 +34,11 @@ static int try_lock(const char *name, int *owner)
 	snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "%s", name ? name : "h2d-bench");
 	length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
 			     strlen(a.sun_path + 1));
-	if (!bind(fd, (const struct sockaddr *)&a, length) && !listen(fd, 8))
+	if (!bind(fd, (const struct sockaddr *)&a, length) && !listen(fd, SOMAXCONN))
 		return fd;
-	*owner = ask_owner(fd, &a, length);
+	/* Nobody accepts: every question stays in the queue. */
+	if (ask)
+		*owner = ask_owner(fd, &a, length);
 	close(fd);
 	return -1;
 }
@@ -44,12 +46,12 @@ static int try_lock(const char *name, int *owner)
 int h2d_bench_lock(const char *name, int *owner)
 {
 	const struct timespec pause = {.tv_nsec = 20000000};
-	int fd = try_lock(name, owner);
+	int fd = try_lock(name, owner, false);
 
 	/* A process that a killed campaign had just started holds it for a moment. */
 	for (int i = 0; i < H2D_BENCH_LOCK_TRIES && fd < 0; i++) {
 		nanosleep(&pause, NULL);
-		fd = try_lock(name, owner);
+		fd = try_lock(name, owner, i + 1 == H2D_BENCH_LOCK_TRIES);
 	}
 	return fd;
 }

@@ -392,6 +392,9 @@ int h2d_bench_run(struct h2d_bench_matrix *m, const struct h2d_bench_run_opts *o
 
 	memset(out, 0, sizeof(*out));
 	c.events.fd = -1;
+	if (lock < 0 && !owner)
+		return h2d_fail(&opts->log, H2D_E_UNAVAILABLE,
+				"another campaign is running on this machine");
 	if (lock < 0)
 		return h2d_fail(&opts->log, H2D_E_UNAVAILABLE,
 				"another campaign is running on this machine (process %d)",

@@ -436,6 +436,7 @@ int h2d_bench_sample_run(const struct h2d_bench_runner *r, const struct h2d_benc
 
 	memset(out, 0, sizeof(*out));
 	out->sampler.status_fd = -1;
+	out->sampler.pressure_fd[0] = out->sampler.pressure_fd[1] = -1;
 	out->block = block;
 	out->order = order;
 	out->present_pct = -1;

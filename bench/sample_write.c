@@ -130,6 +130,8 @@ static void write_series(struct h2d_json *j, const struct h2d_bench_sampler *s)
 		{"rss_file_bytes", AT(rss_file_bytes)},
 		{"rss_shmem_bytes", AT(rss_shmem_bytes)},
 		{"swap_bytes", AT(swap_bytes)},
+		{"memory_full_ns", AT(memory_full_ns)},
+		{"io_full_ns", AT(io_full_ns)},
 	};
 	const size_t count =
 		h2d_bench_points_thin(s->points, s->count, H2D_BENCH_SERIES_POINTS);

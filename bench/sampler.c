@@ -82,6 +82,18 @@ static void read_counters(pid_t pid, struct h2d_bench_counters *c)
 	}
 }
 
+/* Since the load began; 0 where the kernel does not tell. */
+static uint64_t stalled(int fd, uint64_t before)
+{
+	char text[512];
+	const ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+	uint64_t now;
+
+	text[n > 0 ? n : 0] = 0;
+	now = total_us(text, "full ");
+	return now == UINT64_MAX || before == UINT64_MAX || now < before ? 0 : now - before;
+}
+
 static void add_point(struct h2d_bench_sampler *s, uint64_t now)
 {
 	struct h2d_bench_point *p;
@@ -110,6 +122,8 @@ static void add_point(struct h2d_bench_sampler *s, uint64_t now)
 	p->rss_file_bytes = kib(text, "\nRssFile:");
 	p->rss_shmem_bytes = kib(text, "\nRssShmem:");
 	p->swap_bytes = kib(text, "\nVmSwap:");
+	p->memory_full_ns = stalled(s->pressure_fd[0], s->pressure_before.memory_full);
+	p->io_full_ns = stalled(s->pressure_fd[1], s->pressure_before.io_full);
 }
 
 void h2d_bench_sampler_attach(struct h2d_bench_sampler *s, pid_t pid, const char *cgroup_dir)
@@ -125,6 +139,13 @@ void h2d_bench_sampler_attach(struct h2d_bench_sampler *s, pid_t pid, const char
 	s->pressure_cgroup = cgroup_dir && !access(s->pressure_dir, R_OK);
 	snprintf(s->pressure_dir, sizeof(s->pressure_dir), "%s",
 		 s->pressure_cgroup ? cgroup_dir : system_pressure);
+	for (int i = 0; i < 2; i++) {
+		char file[1100];
+
+		snprintf(file, sizeof(file), "%s/%s%s", s->pressure_dir, i ? "io" : "memory",
+			 s->pressure_cgroup ? ".pressure" : "");
+		s->pressure_fd[i] = open(file, O_RDONLY | O_CLOEXEC);
+	}
 }
 
 void h2d_bench_sampler_begin(struct h2d_bench_sampler *s)
@@ -165,11 +186,14 @@ void h2d_bench_sampler_end(struct h2d_bench_sampler *s)
 
 void h2d_bench_sampler_release(struct h2d_bench_sampler *s)
 {
-	if (s->status_fd > 0)
-		close(s->status_fd);
+	const int fds[] = {s->status_fd, s->pressure_fd[0], s->pressure_fd[1]};
+
+	for (int i = 0; i < 3; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 	free(s->points);
 	memset(s, 0, sizeof(*s));
-	s->status_fd = -1;
+	s->status_fd = s->pressure_fd[0] = s->pressure_fd[1] = -1;
 }
 
 static uint64_t sum_of(const struct h2d_bench_point *p)

@@ -19,6 +19,7 @@ enum { H2D_BENCH_INTERVAL_NS = 10000000, H2D_BENCH_SERIES_POINTS = 64 };
 struct h2d_bench_point {
 	int64_t time_ns; /**< from the start of the load; before it: negative */
 	uint64_t rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, swap_bytes;
+	uint64_t memory_full_ns, io_full_ns; /**< stalled since the start of the load (PSI) */
 };
 
 /** Counters of a process; the flags say which could be read. */
@@ -36,7 +37,8 @@ struct h2d_bench_pressure {
 struct h2d_bench_sampler {
 	pid_t pid;
 	int status_fd;
-	uint64_t begin_ns; /**< CLOCK_MONOTONIC of the start of the load */
+	int pressure_fd[2]; /**< memory and io; -1: not there */
+	uint64_t begin_ns;  /**< CLOCK_MONOTONIC of the start of the load */
 	uint64_t due_ns;
 	struct h2d_bench_point *points; /**< all of them, in order */
 	size_t count, room;
