@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One command from a checkpoint to a report: a real campaign, its figures and its page."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import rig
+
+python = rig.interpreter()
+check = rig.Checks()
+h2d, mkckpt = (pathlib.Path(p) for p in sys.argv[1:3])
+with tempfile.TemporaryDirectory(dir=h2d.parent) as folder:  # on the build's disk: a tmpfs is never cold
+    root = pathlib.Path(folder)
+    file = root / "model.safetensors"
+    subprocess.run([mkckpt, "--size", "4MiB", "--tensors", "6", "--sync", file], check=True,
+                   stdout=subprocess.DEVNULL)
+    out = root / "out"
+    command = [rig.SCRIPTS / "campaign", "--build", h2d.parent.parent, "--matrix", "quick", "--out", out,
+               "--lock", f"test-campaign-{os.getpid()}", file]
+    for turn in ("first", "second"):  # the second finds everything done
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        check(f"{turn}: it ends well", done.returncode == 0, done.stdout[-500:] + done.stderr)
+    result = json.loads((out / "result.json").read_text())
+    check("cells were measured", any(c["status"] == "ok" for c in result["cells"]), result["cells"])
+    page = (out / "report.html").read_text("utf-8")
+    ok = [c for c in result["cells"] if c["status"] == "ok"]
+    for cell in ok:
+        check("the median is in the page", f"{cell['statistics']['median_ns'] / 1e9:.4g}" in page)
+    for ratio in result["ratios"]:
+        check("the ratio is in the page", f"{ratio['speedup']['median']:.2f} times as fast" in page)
+    for warning in result["warnings"]:
+        check("the warnings are in the page", warning in page, warning)
+    names = {p.name for p in (out / "figures").iterdir()}
+    check("figures were drawn", {"path-ratios.svg", "path-ratios.csv", "load-times.png"} <= names, names)
+    done = subprocess.run([rig.SCRIPTS / "campaign", "--matrix", "unheard-of", "--build", h2d.parent.parent],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    check("an unknown matrix is named", done.returncode == 3 and "unheard-of" in done.stderr, done.stderr)
+    done = subprocess.run([rig.SCRIPTS / "campaign", "--wish"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, check=False)
+    check("an unknown option is usage", done.returncode == 2)
+check.end()
