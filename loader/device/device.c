@@ -173,6 +173,7 @@ int h2d_device_open(const char *spec, const struct h2d_device_opts *opts,
 	dev->facts.unified = 2;
 	memcpy(dev->facts.name, spec, strlen(spec) + 1);
 	pthread_mutex_init(&dev->facts_lock, NULL);
+	pthread_mutex_init(&dev->spare_lock, NULL);
 	rc = b->open(dev, spec + name_bytes);
 	if (!rc && (dev->caps & ~b->caps)) {
 		b->close(dev);
@@ -180,6 +181,7 @@ int h2d_device_open(const char *spec, const struct h2d_device_opts *opts,
 			      spec);
 	}
 	if (rc) {
+		pthread_mutex_destroy(&dev->spare_lock);
 		pthread_mutex_destroy(&dev->facts_lock);
 		free(dev);
 		return rc;
@@ -192,9 +194,79 @@ void h2d_device_close(struct h2d_device *dev)
 {
 	if (!dev)
 		return;
+	h2d_device_host_trim(dev);
 	dev->backend->close(dev);
+	pthread_mutex_destroy(&dev->spare_lock);
 	pthread_mutex_destroy(&dev->facts_lock);
 	free(dev);
+}
+
+/* Take a spare out of its place. Under the lock. */
+static struct h2d_spare take_spare(struct h2d_device *dev, size_t i)
+{
+	struct h2d_spare s = dev->spares[i];
+
+	dev->spares[i] = (struct h2d_spare){NULL, 0};
+	return s;
+}
+
+static void release_spare(struct h2d_device *dev, const struct h2d_spare *s)
+{
+	if (s->p && atomic_load(&dev->lost))
+		atomic_fetch_add(&dev->quarantined_bytes, s->bytes);
+	else if (s->p)
+		dev->backend->host_free(dev, s->p, s->bytes);
+}
+
+int h2d_device_host_get(struct h2d_device *dev, uint64_t *bytes, uint64_t most, void **out)
+{
+	struct h2d_spare found = {NULL, 0}, misfits[H2D_SPARE_MAX];
+	size_t misfit_count = 0;
+
+	pthread_mutex_lock(&dev->spare_lock);
+	for (size_t i = 0; i < H2D_SPARE_MAX; i++) {
+		const struct h2d_spare *s = &dev->spares[i];
+
+		if (s->p && !found.p && s->bytes >= *bytes && s->bytes <= most)
+			found = take_spare(dev, i);
+		else if (s->p && (s->bytes < *bytes || s->bytes > most))
+			misfits[misfit_count++] = take_spare(dev, i);
+	}
+	pthread_mutex_unlock(&dev->spare_lock);
+	while (misfit_count)
+		release_spare(dev, &misfits[--misfit_count]);
+	*out = found.p;
+	if (!found.p)
+		return dev->backend->host_alloc(dev, *bytes, out);
+	*bytes = found.bytes;
+	return 0;
+}
+
+void h2d_device_host_put(struct h2d_device *dev, void *p, uint64_t bytes)
+{
+	struct h2d_spare s = {p, bytes};
+
+	pthread_mutex_lock(&dev->spare_lock);
+	for (size_t i = 0; s.p && i < H2D_SPARE_MAX; i++) {
+		if (dev->spares[i].p)
+			continue;
+		dev->spares[i] = s;
+		s.p = NULL;
+	}
+	pthread_mutex_unlock(&dev->spare_lock);
+	release_spare(dev, &s);
+}
+
+void h2d_device_host_trim(struct h2d_device *dev)
+{
+	for (size_t i = 0; i < H2D_SPARE_MAX; i++) {
+		struct h2d_spare s;
+
+		pthread_mutex_lock(&dev->spare_lock);
+		s = take_spare(dev, i);
+		pthread_mutex_unlock(&dev->spare_lock);
+		release_spare(dev, &s);
+	}
 }
 
 static void describe(struct h2d_device *dev)

@@ -157,6 +157,15 @@ struct h2d_backend {
 	void (*hmm_count)(struct h2d_device *dev, struct h2d_hmm_count *out);
 };
 
+/** Host memory of a device that nobody uses just now, kept for the next load: pinning takes
+ *  longer than copying what it holds. */
+struct h2d_spare {
+	void *p;
+	uint64_t bytes;
+};
+
+enum { H2D_SPARE_MAX = 4 };
+
 struct h2d_device {
 	const struct h2d_backend *backend;
 	unsigned caps;
@@ -168,12 +177,24 @@ struct h2d_device {
 	_Atomic int lost; /**< set once, never cleared */
 	_Atomic uint64_t
 		quarantined_bytes; /**< buffers left under copies that never completed */
+	pthread_mutex_t spare_lock;
+	struct h2d_spare spares[H2D_SPARE_MAX];
 	void *native_context; /**< of h2d_device_opts */
 	void *priv;
 };
 
 /** The table (table.c), ended by NULL. */
 extern const struct h2d_backend *const h2d_backends[];
+
+/** Host memory by host_alloc(), or what an earlier caller gave back: at least `*bytes` and at
+ *  most `most` bytes of it. What was kept and does not fit is released. Thread-safe.
+ *  @param bytes  (in, out) wanted; got
+ *  @return 0, or what host_alloc() answered */
+int h2d_device_host_get(struct h2d_device *dev, uint64_t *bytes, uint64_t most, void **out);
+/** Give it back, to be kept for the next h2d_device_host_get(). */
+void h2d_device_host_put(struct h2d_device *dev, void *p, uint64_t bytes);
+/** Release everything that is kept. On a lost device it is quarantined and counted. */
+void h2d_device_host_trim(struct h2d_device *dev);
 
 /** Check that a back-end has what its capabilities promise. @return 0 or H2D_E_INTERNAL with
  * the missing member named. */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/mem.h"
+#include "device/pci.h"
 
 enum { PLATFORMS_MAX = 16, DEVICES_MAX = 64 };
 
@@ -214,6 +215,7 @@ static void read_facts(struct h2d_device *dev)
 	const struct h2d_opencl *ocl = dev->priv;
 	struct h2d_device_facts *f = &dev->facts;
 	uint64_t free_kib[2] = {0, 0};
+	struct h2d_pci pci;
 
 	if (ocl->api.clGetDeviceInfo(ocl->device, OCL_DEVICE_NAME, sizeof(f->hardware),
 				     f->hardware, NULL))
@@ -222,6 +224,8 @@ static void read_facts(struct h2d_device *dev)
 	f->memory_bytes = number(ocl, OCL_DEVICE_GLOBAL_MEM_SIZE, sizeof(uint64_t));
 	f->unified = !!number(ocl, OCL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(uint32_t));
 	read_pci(ocl, f->pci_address, sizeof(f->pci_address));
+	if (f->pci_address[0] && !h2d_pci_read(NULL, f->pci_address, &pci))
+		f->numa_node = pci.numa_node;
 	if (extends(ocl, "cl_amd_device_attribute_query") &&
 	    !ocl->api.clGetDeviceInfo(ocl->device, OCL_DEVICE_GLOBAL_FREE_MEMORY_AMD,
 				      sizeof(free_kib), free_kib, NULL))

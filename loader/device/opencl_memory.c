@@ -226,8 +226,10 @@ int h2d_opencl_host_alloc(struct h2d_device *dev, uint64_t bytes, void **out)
 	*out = NULL;
 	if (ocl->plain_host) {
 		*out = h2d_hostmem_alloc(bytes);
-		if (*out)
+		if (*out) {
+			h2d_hostmem_bind(*out, bytes, dev->facts.numa_node);
 			return 0;
+		}
 		return h2d_fail_errno(&dev->log, errno, "%s: %llu bytes of staging memory",
 				      dev->facts.name, (unsigned long long)bytes);
 	}

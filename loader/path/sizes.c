@@ -220,6 +220,9 @@ int h2d_load_size_slots(struct h2d_load *l, uint64_t need_bytes)
 		e->readers = (uint32_t)chunks;
 	if (e->slots > chunks)
 		e->slots = (uint32_t)chunks;
+	e->staging_max_bytes = bound;
+	if (l->engine.window_bytes)
+		e->staging_max_bytes = e->window_bytes * e->readers * e->slots;
 	e->slot_per_chunk = l->path->staging == H2D_STAGING_TENSOR;
 	e->pageable = l->path->staging == H2D_STAGING_BUFFER;
 	e->slot_bytes = 0;

@@ -30,6 +30,16 @@ fail:
 	return rc;
 }
 
+static void explain_staging(struct h2d_load *l)
+{
+	if (l->result.bound)
+		h2d_load_because(l, "readers on NUMA node %d, where the device is",
+				 l->dev->facts.numa_node);
+	if (l->result.direct_refused)
+		h2d_load_because(l, "the device's pinned memory takes no direct reads: through "
+				    "the page cache");
+}
+
 static void explain_windows(struct h2d_load *l)
 {
 	const struct h2d_windows_facts *w = &l->result.windows;
@@ -71,6 +81,7 @@ int h2d_load_transfer(struct h2d_load *l)
 	e->log = l->log;
 	start = h2d_now_ns();
 	rc = h2d_engine_run(e, &l->result);
+	explain_staging(l);
 	explain_windows(l);
 	if (!rc)
 		rc = h2d_load_check_files(l);

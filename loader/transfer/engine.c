@@ -2,12 +2,14 @@
 /* Starting and ending a run, and what its readers share. */
 #include "transfer/engine.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/clock.h"
 #include "core/mem.h"
 #include "file/cache.h"
+#include "file/io.h"
 #include "transfer/trace.h"
 #include "transfer/tuning.h"
 
@@ -146,12 +148,29 @@ static int setup_reader(struct h2d_engine *e, struct h2d_reader *r, const bool *
 	return rc;
 }
 
-static int setup(struct h2d_engine *e)
+/* Memory that a driver allocated may be of a kind that the kernel cannot read into directly
+ * (EFAULT). One read tells, before any chunk relies on it. */
+static void probe_direct(struct h2d_engine *e, struct h2d_engine_result *result)
 {
-	const struct h2d_engine_config *cfg = e->config;
-	bool used[H2D_SOURCE_COUNT] = {false};
-	int rc = 0;
+	struct h2d_chunk *c = e->plan->chunks;
+	const struct h2d_direct *d = NULL;
 
+	for (uint64_t i = 0; !d && i < e->plan->chunk_count; i++)
+		if (c[i].source == H2D_SOURCE_DIRECT)
+			d = &e->config->inputs[c[i].file].direct;
+	if (!d || !e->ring.base || e->ring.pageable || !(e->dev->caps & H2D_DEV_PINNED))
+		return;
+	if (h2d_io->pread(d->fd, e->ring.base, d->offset_align_bytes, 0) >= 0 ||
+	    errno != EFAULT)
+		return;
+	result->direct_refused = true;
+	for (uint64_t i = 0; i < e->plan->chunk_count; i++)
+		if (c[i].source == H2D_SOURCE_DIRECT)
+			c[i].source = H2D_SOURCE_PREAD;
+}
+
+static int sources_used(const struct h2d_engine *e, bool *used)
+{
 	for (uint64_t i = 0; i < e->plan->chunk_count; i++) {
 		unsigned source = e->plan->chunks[i].source;
 
@@ -159,6 +178,15 @@ static int setup(struct h2d_engine *e)
 			return h2d_fail(&e->log, H2D_E_INTERNAL, "no source for a chunk");
 		used[source] = true;
 	}
+	return 0;
+}
+
+static int setup(struct h2d_engine *e, struct h2d_engine_result *result)
+{
+	const struct h2d_engine_config *cfg = e->config;
+	bool used[H2D_SOURCE_COUNT] = {false};
+	int rc = 0;
+
 	e->readers = h2d_mem->calloc(cfg->readers, sizeof(*e->readers));
 	if (!e->readers)
 		return h2d_fail(&e->log, H2D_E_NOMEM, "readers: out of memory");
@@ -176,7 +204,12 @@ static int setup(struct h2d_engine *e)
 		return h2d_fail(&e->log, H2D_E_NOMEM, "trace: out of memory");
 	if (cfg->slot_bytes)
 		rc = h2d_ring_alloc(&e->ring, e->dev, (uint64_t)cfg->readers * cfg->slots,
-				    cfg->slot_bytes, cfg->pageable, &e->log);
+				    cfg->slot_bytes, cfg->staging_max_bytes, cfg->pageable,
+				    &e->log);
+	if (!rc)
+		probe_direct(e, result);
+	if (!rc)
+		rc = sources_used(e, used);
 	if (!rc && cfg->window_bytes)
 		rc = h2d_windows_new(
 			&e->windows, e->dev, e->plan, cfg->inputs, cfg->window_bytes,
@@ -184,6 +217,9 @@ static int setup(struct h2d_engine *e)
 	if (!rc && cfg->native_stream)
 		rc = e->dev->backend->stream_wrap(e->dev, cfg->native_stream,
 						  &e->caller_stream);
+	e->bind = !rc && e->dev->facts.numa_node >= 0 && copies_any(e->plan) &&
+		  h2d_near_matters() && h2d_near_cpus(e->dev->facts.numa_node, &e->near);
+	result->bound = e->bind;
 	for (uint32_t i = 0; !rc && i < cfg->readers; i++)
 		rc = setup_reader(e, &e->readers[i], used);
 	return rc;
@@ -229,8 +265,26 @@ static void teardown(struct h2d_engine *e, struct h2d_engine_result *result)
 
 static void *reader_thread(void *arg)
 {
-	h2d_reader_run(arg);
+	struct h2d_reader *r = arg;
+
+	if (r->engine->bind)
+		sched_setaffinity(0, sizeof(r->engine->near), &r->engine->near);
+	h2d_reader_run(r);
 	return NULL;
+}
+
+/* The caller's thread is reader 0, and gets its processors back. */
+static void run_here(struct h2d_engine *e)
+{
+	bool bus_blocked = h2d_guard_thread_begin(), bound = false;
+	cpu_set_t before;
+
+	if (e->bind && !sched_getaffinity(0, sizeof(before), &before))
+		bound = !sched_setaffinity(0, sizeof(e->near), &e->near);
+	h2d_reader_run(&e->readers[0]);
+	if (bound)
+		sched_setaffinity(0, sizeof(before), &before);
+	h2d_guard_thread_end(bus_blocked);
 }
 
 /* What readers leave of the cache behind chunk by chunk, since folios reach over their ends. */
@@ -253,14 +307,13 @@ static void drop_rest(struct h2d_engine *e)
 int h2d_engine_run(const struct h2d_engine_config *config, struct h2d_engine_result *result)
 {
 	struct h2d_engine e = {.config = config, .dev = config->dev, .plan = config->plan};
-	bool bus_blocked;
 	int rc;
 
 	memset(result, 0, sizeof(*result));
 	e.log = (struct h2d_log){log_once, &e};
 	pthread_mutex_init(&e.callback_lock, NULL);
 	atomic_store(&e.progress_ns, h2d_now_ns());
-	rc = setup(&e);
+	rc = setup(&e, result);
 	if (rc)
 		goto out;
 	for (uint64_t i = 0; config->target_done && i < e.plan->target_count; i++)
@@ -277,9 +330,7 @@ int h2d_engine_run(const struct h2d_engine_config *config, struct h2d_engine_res
 			break;
 		}
 	}
-	bus_blocked = h2d_guard_thread_begin();
-	h2d_reader_run(&e.readers[0]);
-	h2d_guard_thread_end(bus_blocked);
+	run_here(&e);
 	for (uint32_t i = 1; i < config->readers; i++)
 		if (e.readers[i].started)
 			pthread_join(e.readers[i].thread, NULL);

@@ -21,6 +21,7 @@
 #define H2D_TRANSFER_ENGINE_H
 
 #include "device/device.h"
+#include "transfer/near.h"
 #include "transfer/source_file.h"
 #include "transfer/plan.h"
 #include "transfer/ring.h"
@@ -42,14 +43,15 @@ struct h2d_engine_config {
 	struct h2d_plan *plan;		/**< with `source` and `route` of every chunk decided */
 	struct h2d_source_file *inputs; /**< opened, by file of the catalogue */
 	uint32_t readers, slots;	/**< at least 1; slots per reader */
-	uint64_t slot_bytes;   /**< of staging memory, page multiple; 0: no slot needs any */
-	uint64_t window_bytes; /**< of registered mappings; 0: none are registered */
-	uint64_t block_bytes;  /**< one direct read, a multiple of every alignment */
-	bool slot_per_chunk;   /**< slots get anonymous memory of the chunk's size, for its time
-				*/
-	bool pageable;	       /**< staging is plain memory */
-	bool uring;	       /**< direct reads through io_uring, else by the readers */
-	bool drop;	       /**< give pages back to the page cache as the load goes on */
+	uint64_t slot_bytes; /**< of staging memory, page multiple; 0: no slot needs any */
+	uint64_t staging_max_bytes; /**< bound on the ring, when it is one of an earlier load */
+	uint64_t window_bytes;	    /**< of registered mappings; 0: none are registered */
+	uint64_t block_bytes;	    /**< one direct read, a multiple of every alignment */
+	bool slot_per_chunk; /**< slots get anonymous memory of the chunk's size, for its time
+			      */
+	bool pageable;	     /**< staging is plain memory */
+	bool uring;	     /**< direct reads through io_uring, else by the readers */
+	bool drop;	     /**< give pages back to the page cache as the load goes on */
 	enum h2d_present_mode present;
 	struct h2d_measure *measures; /**< by target, or NULL: one target after the other */
 	void *native_stream;	      /**< the caller's, or NULL */
@@ -69,6 +71,9 @@ struct h2d_engine_result {
 	/** Something outside still reads or writes memory of the load: mappings and device
 	 * memory of it must stay. Staging has been quarantined already. */
 	bool quarantine;
+	bool direct_refused; /**< the device's staging memory takes no direct reads: buffered
+			      *   ones were made instead */
+	bool bound;	     /**< readers ran on the device's NUMA node only */
 	struct h2d_windows_facts windows; /**< of registered mappings */
 };
 
@@ -134,6 +139,8 @@ struct h2d_engine {
 	struct h2d_log log; /**< lets one error line through */
 	struct h2d_reader *readers;
 	struct h2d_ring ring;
+	bool bind; /**< readers run on `near` */
+	cpu_set_t near;
 	struct h2d_windows *windows; /**< NULL: nothing is registered */
 	struct h2d_stream *caller_stream;
 	_Atomic int status; /**< the first failure */

@@ -8,7 +8,8 @@
 #include "core/mem.h"
 
 int h2d_ring_alloc(struct h2d_ring *ring, struct h2d_device *dev, uint64_t slot_count,
-		   uint64_t slot_bytes, bool pageable, const struct h2d_log *log)
+		   uint64_t slot_bytes, uint64_t most_bytes, bool pageable,
+		   const struct h2d_log *log)
 {
 	void *p = NULL;
 	int rc = 0;
@@ -22,7 +23,7 @@ int h2d_ring_alloc(struct h2d_ring *ring, struct h2d_device *dev, uint64_t slot_
 		p = h2d_mem->map(ring->bytes, PROT_READ | PROT_WRITE);
 		rc = p ? 0 : H2D_E_NOMEM;
 	} else {
-		rc = dev->backend->host_alloc(dev, ring->bytes, &p);
+		rc = h2d_device_host_get(dev, &ring->bytes, most_bytes, &p);
 	}
 	if (rc)
 		return h2d_fail(log, rc, "staging: %llu bytes cannot be allocated",
@@ -40,6 +41,6 @@ void h2d_ring_free(struct h2d_ring *ring, struct h2d_device *dev, bool quarantin
 	else if (ring->base && ring->pageable)
 		munmap(ring->base, ring->bytes);
 	else if (ring->base)
-		dev->backend->host_free(dev, ring->base, ring->bytes);
+		h2d_device_host_put(dev, ring->base, ring->bytes);
 	memset(ring, 0, sizeof(*ring));
 }

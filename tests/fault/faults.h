@@ -336,6 +336,7 @@ static inline void fault_released(struct fixture *f, struct h2d_device *dev, int
 {
 	struct h2d_soft_counts c;
 
+	h2d_device_host_trim(dev);
 	h2d_soft_count(dev->priv, &c);
 	CHECK_EQ(c.alloc_count, 0);
 	CHECK_EQ(c.host_alloc_count, 0);

@@ -143,6 +143,7 @@ static inline int bench_round(unsigned index, uint64_t timeout_ns, const char *p
 	if (!rc)
 		rc = bench_compare(w);
 	h2d_weights_free(w);
+	h2d_device_host_trim(dev);
 	lost = atomic_load(&dev->lost);
 	h2d_device_close(dev);
 	return rc;
