@@ -131,7 +131,9 @@ static void text_sum(FILE *out, const struct sum *s)
 	h2d_text_bytes(size, sizeof(size), s->size_bytes);
 	h2d_text_bytes(shared, sizeof(shared), s->shared_bytes);
 	h2d_text_bytes(open_, sizeof(open_), s->uncounted_bytes);
-	fprintf(out, "%s kept read-only, %s stayed shared, %llu page%s written", size, shared,
+	fprintf(out,
+		"%llu mapping%s of %s kept read-only, %s stayed shared, %llu page%s written",
+		(unsigned long long)s->mapping_count, plural(s->mapping_count), size, shared,
 		(unsigned long long)s->written_page_count, plural(s->written_page_count));
 	/* A process that ended without a word left no count of its pages. */
 	if (s->uncounted_bytes)
@@ -196,10 +198,8 @@ void h2d_run_report_text(struct h2d_cli *cli, FILE *out, const char *prefix,
 			prefix, images, plural(images), candidates,
 			candidates == 1 ? " was" : "s were");
 	text_files(cli, out, prefix, &rows);
-	if (rows.count > 1) {
-		fprintf(out, "%stotal of %llu mapping%s: ", prefix,
-			(unsigned long long)rows.total.mapping_count,
-			plural(rows.total.mapping_count));
+	if (rows.file_count > 1) {
+		fprintf(out, "%sin all: ", prefix);
 		text_sum(out, &rows.total);
 	}
 	text_refused(out, prefix, state->refused_handler_count,
