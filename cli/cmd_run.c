@@ -158,7 +158,8 @@ const struct h2d_command h2d_command_run = {
 			"When the command has ended, a report tells which mappings were kept "
 			"read-only, how much stayed shared and how many pages were written. It "
 			"goes to stderr or to a file, with --json as a document; stdout is the "
-			"command's alone. With -q there is only the document or the file.",
+			"command's alone. With -q there is only the document or the file; -v "
+			"lists every file, -vv tells of each mapping as it is made.",
 			"Signals sent to h2d reach the command. Everything behind the first "
 			"word that is no option belongs to the command.",
 			NULL,

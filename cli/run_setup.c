@@ -136,6 +136,8 @@ int h2d_run_setup(struct h2d_cli *cli, const struct h2d_texts *patterns,
 		rc = prepend(cli, H2D_RUN_PATTERN_ENV, patterns->items[i - 1]);
 	if (!rc)
 		rc = prepend(cli, "LD_PRELOAD", s->library);
+	if (!rc && cli->common.verbose > 1 && setenv(H2D_RUN_VERBOSE_ENV, "1", 1))
+		rc = h2d_cli_error(cli, H2D_RUN_FAILED, "out of memory");
 	return rc;
 }
 
