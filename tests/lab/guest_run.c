@@ -61,7 +61,7 @@ static void as_it_is(void)
 	CHECK_STR(text_of(j, "permissions"), "rw-p");
 	CHECK_EQ(number_of(j, "restart_count"), SPANS);
 	/* Inside the shipped driver a window is told from its idle end, and a busy host has
-	 * less of that; each of them has the timeout's length all the same. */
+	 * less of that; each of them has about the timeout's length. */
 	CHECK_EQ(number_of(j, "timeout_count"), SPANS);
 	CHECK(number_of(j, "windows") <= SPANS);
 	CHECK(number_of(j, "windows") >= (shipped ? SPANS / 2 : SPANS));
