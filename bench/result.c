@@ -10,6 +10,8 @@
 #include "bench/stats.h"
 #include "core/mem.h"
 
+enum { OUTLIER_LEAST_COUNT = 5 }; /* of fewer, any but the middle one looks far off */
+
 long h2d_bench_times(const json_t *samples, double **times, uint64_t **blocks)
 {
 	const size_t count = json_array_size(samples);
@@ -101,7 +103,8 @@ static int write_statistics(struct h2d_json *j, const json_t *samples, uint64_t 
 	h2d_json_double(j, "variation_pct", round(s.variation_pct * 1000) / 1000);
 	h2d_json_array_begin(j, "outlier_blocks");
 	for (long i = 0; i < count; i++)
-		if (fabs(h2d_modified_z(times[i], &s)) > H2D_OUTLIER_Z) {
+		if (count >= OUTLIER_LEAST_COUNT &&
+		    fabs(h2d_modified_z(times[i], &s)) > H2D_OUTLIER_Z) {
 			h2d_json_u64(j, NULL, blocks[i]);
 			slow_first |= !i && times[i] >= s.max;
 		}
@@ -348,6 +351,8 @@ static void write_surroundings(struct h2d_json *j, const json_t *events)
 	h2d_value_write(j, "warnings", json_object_get(start, "warnings"), false);
 	h2d_value_write(j, "checkpoints", json_object_get(start, "checkpoints"), false);
 	h2d_value_write(j, "matrix", json_object_get(start, "matrix"), false);
+	if (json_object_get(start, "limits"))
+		h2d_value_write(j, "limits", json_object_get(start, "limits"), false);
 }
 
 static void write_notes(struct h2d_json *j, const json_t *events)

@@ -108,6 +108,8 @@ static int log_start(struct campaign *c)
 		h2d_bench_checkpoint_write(&j, &m->checkpoints[i], tool.redact);
 	h2d_json_array_end(&j);
 	write_matrix(c, &j);
+	if (c->o->limits)
+		h2d_value_write(&j, "limits", json_object_get(c->o->limits, "limits"), false);
 	write_cells(c, &j);
 	return h2d_bench_event_end(&c->events, &j, c->log);
 }

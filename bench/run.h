@@ -15,11 +15,12 @@ struct h2d_bench_run_opts {
 	const char *dir;  /**< where events.jsonl and result.json lie; made when missing */
 	const char *self; /**< the program h2d */
 	const struct h2d_tool *tool;
-	const char *lock;	 /**< name of the machine-wide lock; NULL: "h2d-bench" */
+	const json_t *limits; /**< an h2d.bench-limits to keep with the result; may be NULL */
+	const char *lock;     /**< name of the machine-wide lock; NULL: "h2d-bench" */
 	int (*stop)(void *user); /**< non-zero: interrupt; asked often */
 	/** Every event, as it is written. */
 	void (*show)(void *user, const char *line, const json_t *event);
-	/** Phases that are not events: "digest" of a checkpoint, "waiting". May be NULL. */
+	/** Given to both. */
 	void *user;
 	struct h2d_log log;
 };

@@ -12,7 +12,7 @@
 #include "text.h"
 
 struct values {
-	const char *out, *lock;
+	const char *out, *lock, *limits;
 	struct h2d_texts checkpoints, paths, devices;
 	uint64_t blocks;
 	bool dry_run;
@@ -39,6 +39,11 @@ static const struct h2d_option options[] = {
 	{"dry-run", 0, H2D_OPTION_FLAG, NULL,
 	 "Measure nothing. Print the cells, the bytes to move and the time that may take.",
 	 NULL, 0, AT(dry_run), 0, 0},
+	{"limits", 0, H2D_OPTION_TEXT, "FILE",
+	 "Keep this document of h2d bench limits --json with the result. What is printed then "
+	 "says "
+	 "how much of its limit each cell reached.",
+	 NULL, H2D_WORD_FILE, AT(limits), 0, 0},
 	{"lock", 0, H2D_OPTION_TEXT, "NAME",
 	 "Name of the lock that keeps two campaigns apart. For machines that were divided so "
 	 "that two do not disturb each other.",
@@ -102,7 +107,37 @@ static int find_self(struct h2d_cli *cli, char *out, size_t cap)
 
 /* ---- for people ---- */
 
-static void print_cell(FILE *out, const struct h2d_bench_cell *cell, const json_t *of)
+/* The ceiling of a load: storage where nothing is cached, the page cache where all is. */
+static uint64_t limit_of(const json_t *document, const struct h2d_bench_cell *cell,
+			 const char **name)
+{
+	const json_t *list = json_object_get(document, "limits");
+
+	*name = cell->cache == H2D_BENCH_COLD	? "storage_direct"
+		: cell->cache == H2D_BENCH_WARM ? "page_cache_read"
+						: "";
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *limit = json_array_get(list, i);
+
+		if (h2d_get_text(limit, "name") && !strcmp(h2d_get_text(limit, "name"), *name))
+			return h2d_get_u64(limit, "bytes_per_s");
+	}
+	return 0;
+}
+
+static void print_limit(FILE *out, const json_t *document, const struct h2d_bench_cell *cell,
+			uint64_t bytes_per_s)
+{
+	const char *name;
+	const uint64_t limit = limit_of(document, cell, &name);
+
+	if (limit)
+		fprintf(out, ", %.0f %% of %s", 100 * (double)bytes_per_s / (double)limit,
+			name);
+}
+
+static void print_cell(FILE *out, const struct h2d_bench_cell *cell, const json_t *of,
+		       const json_t *document)
 {
 	const json_t *stats = json_object_get(of, "statistics");
 	const char *reason = h2d_get_text(of, "reason");
@@ -125,6 +160,7 @@ static void print_cell(FILE *out, const struct h2d_bench_cell *cell, const json_
 	h2d_text_bytes(rate, sizeof(rate), h2d_get_u64(stats, "throughput_bytes_per_s"));
 	fprintf(out, ": median %s (%s to %s, n=%" PRIu64 "), %s/s", median, low, high,
 		h2d_get_u64(stats, "n_count"), rate);
+	print_limit(out, document, cell, h2d_get_u64(stats, "throughput_bytes_per_s"));
 	if (json_array_size(json_object_get(stats, "outlier_blocks")))
 		fprintf(out, ", %zu far off",
 			json_array_size(json_object_get(stats, "outlier_blocks")));
@@ -161,7 +197,7 @@ static void print_result(struct h2d_cli *cli, struct h2d_bench_matrix *m,
 
 		if (!cell)
 			continue;
-		print_cell(cli->out, cell, of);
+		print_cell(cli->out, cell, of, document);
 		print_ratio(cli->out, document, cell);
 	}
 	for (size_t i = 0; i < json_array_size(warnings); i++)
@@ -222,7 +258,22 @@ static int report(struct h2d_cli *cli, struct h2d_bench_matrix *m,
 	return exit;
 }
 
-static int campaign(struct h2d_cli *cli, const struct values *v, struct h2d_bench_matrix *m)
+static int read_limits(struct h2d_cli *cli, const char *path, json_t **out)
+{
+	const struct h2d_log log = {h2d_cli_log, cli};
+	struct h2d_value root = {.log = &log, .file = path};
+	int rc = h2d_value_load(path, &log, out);
+
+	root.json = *out;
+	if (!rc)
+		rc = h2d_value_schema(&root, "h2d.bench-limits", 1);
+	if (rc)
+		return h2d_cli_fail(cli, H2D_STAGE_INPUT, rc, "%s", path);
+	return H2D_EXIT_OK;
+}
+
+static int campaign(struct h2d_cli *cli, const struct values *v, struct h2d_bench_matrix *m,
+		    const json_t *limits)
 {
 	const char *progress = cli->common.progress;
 	const bool jsonl = progress && !strcmp(progress, "jsonl");
@@ -248,6 +299,7 @@ static int campaign(struct h2d_cli *cli, const struct values *v, struct h2d_benc
 		.dir = v->out ? v->out : dir,
 		.self = self,
 		.tool = &tool,
+		.limits = limits,
 		.lock = v->lock,
 		.stop = stop,
 		.show = show,
@@ -316,17 +368,22 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 	};
 	const struct h2d_log log = {h2d_cli_log, cli};
 	struct h2d_bench_matrix m;
-	int rc, exit;
+	json_t *limits = NULL;
+	int rc, exit = v->limits ? read_limits(cli, v->limits, &limits) : H2D_EXIT_OK;
 
 	(void)count;
+	if (exit)
+		goto out;
 	rc = h2d_bench_matrix_read(words[0], &overrides, &log, &m);
 	if (rc)
 		exit = h2d_cli_fail(cli, H2D_STAGE_INPUT, rc, "%s", words[0]);
 	else if (v->dry_run)
 		exit = dry_run(cli, &m);
 	else
-		exit = campaign(cli, v, &m);
+		exit = campaign(cli, v, &m, limits);
 	h2d_bench_matrix_free(&m);
+out:
+	json_decref(limits);
 	return exit;
 }
 
