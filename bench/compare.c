@@ -19,6 +19,13 @@ const char *h2d_compare_verdict_name(enum h2d_compare_verdict v)
 	return names[v];
 }
 
+const char *h2d_compare_kind_name(enum h2d_compare_kind kind)
+{
+	return kind == H2D_COMPARE_BENCH   ? "bench"
+	       : kind == H2D_COMPARE_REPRO ? "repro"
+					   : "lab";
+}
+
 __attribute__((format(printf, 3, 4))) static int
 say(struct h2d_compare_cell *c, enum h2d_compare_verdict verdict, const char *fmt, ...)
 {
@@ -121,11 +128,34 @@ static int judge_windows(struct h2d_compare_cell *c, const struct h2d_compare_op
 	return rc;
 }
 
+/* "affected" where it was "clean" is worse, whatever the cells say one by one. */
+static int judge_verdicts(struct h2d_compare_cell *cell)
+{
+	static const char *const order[] = {"clean", "cow_penalty", "affected"};
+	const char *a = cell->a.verdict, *b = cell->b.verdict;
+	int rank_a = -1, rank_b = -1;
+
+	for (int i = 0; i < 3; i++) {
+		rank_a = a && !strcmp(a, order[i]) ? i : rank_a;
+		rank_b = b && !strcmp(b, order[i]) ? i : rank_b;
+	}
+	if (rank_a < 0 || rank_b < 0)
+		return say(cell, H2D_COMPARE_INCONCLUSIVE, "%s in A, %s in B", a ? a : "none",
+			   b ? b : "none");
+	return say(cell,
+		   rank_b > rank_a   ? H2D_COMPARE_REGRESSED
+		   : rank_b < rank_a ? H2D_COMPARE_IMPROVED
+				     : H2D_COMPARE_SAME,
+		   rank_a == rank_b ? "%s in both" : "was %s, now %s", a, b);
+}
+
 static int judge_cell(const struct h2d_compare *all, struct h2d_compare_cell *c)
 {
 	const char *a = c->a.fingerprint, *b = c->b.fingerprint;
 
-	if (!c->b.there && strcmp(c->a.status, "ok"))
+	if (c->a.verdict && c->b.verdict)
+		return judge_verdicts(c);
+	if (!c->b.there && c->a.status && strcmp(c->a.status, "ok"))
 		return say(c, H2D_COMPARE_SAME, "%s in A, not in B", c->a.status);
 	if (!c->b.there)
 		return say(c, H2D_COMPARE_MISSING, "is not in B");
@@ -143,28 +173,6 @@ static int judge_cell(const struct h2d_compare *all, struct h2d_compare_cell *c)
 	if (c->a.windows >= 0 && c->b.windows >= 0)
 		return judge_windows(c, &all->opts);
 	return h2d_compare_judge(c, &all->opts);
-}
-
-/* "affected" where it was "clean" is worse, whatever the cells say one by one. */
-static int judge_verdicts(struct h2d_compare *c, struct h2d_compare_cell *cell)
-{
-	static const char *const order[] = {"clean", "cow_penalty", "affected"};
-	const char *a = h2d_get_text(json_object_get(c->a, "verdict"), "value");
-	const char *b = h2d_get_text(json_object_get(c->b, "verdict"), "value");
-	int rank_a = -1, rank_b = -1;
-
-	for (int i = 0; i < 3; i++) {
-		rank_a = a && !strcmp(a, order[i]) ? i : rank_a;
-		rank_b = b && !strcmp(b, order[i]) ? i : rank_b;
-	}
-	if (rank_a < 0 || rank_b < 0)
-		return say(cell, H2D_COMPARE_INCONCLUSIVE, "%s in A, %s in B", a ? a : "none",
-			   b ? b : "none");
-	return say(cell,
-		   rank_b > rank_a   ? H2D_COMPARE_REGRESSED
-		   : rank_b < rank_a ? H2D_COMPARE_IMPROVED
-				     : H2D_COMPARE_SAME,
-		   rank_a == rank_b ? "%s in both" : "was %s, now %s", a, b);
 }
 
 static void sum_up(struct h2d_compare *c)
@@ -203,9 +211,7 @@ int h2d_compare_files(const char *a, const char *b, const struct h2d_compare_opt
 		return rc;
 	h2d_compare_environments(out);
 	for (size_t i = 0; i < out->cell_count && !rc; i++)
-		rc = !strcmp(out->cells[i].name, "verdict")
-			     ? judge_verdicts(out, &out->cells[i])
-			     : judge_cell(out, &out->cells[i]);
+		rc = judge_cell(out, &out->cells[i]);
 	if (rc)
 		return h2d_fail(log, rc, "comparing: %s", h2d_status_string(rc));
 	sum_up(out);

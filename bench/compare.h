@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file compare.h
- * Two results held against each other: two campaigns, or two documents of `h2d repro`. A cell
+ * Two results held against each other: two campaigns, two documents of `h2d repro`, or two of
+ * `h2d probe lab`. A cell
  * is faster or slower only where a rank test and the size of the effect both say so. Since 0.1.
  */
 #ifndef H2D_BENCH_COMPARE_H
@@ -39,7 +40,8 @@ struct h2d_compare_side {
 	const char *status, *fingerprint; /**< live with the document; the latter or NULL */
 	double *times;			  /**< ns, owned */
 	size_t count;
-	int64_t windows; /**< most of any sample; -1: unknown */
+	int64_t windows;     /**< most of any sample; -1: unknown */
+	const char *verdict; /**< of the document or a kernel; then there is nothing else */
 };
 
 struct h2d_compare_cell {
@@ -61,8 +63,12 @@ struct h2d_compare_difference {
 
 enum { H2D_COMPARE_DIFFERENCES = 16 };
 
+enum h2d_compare_kind { H2D_COMPARE_BENCH, H2D_COMPARE_REPRO, H2D_COMPARE_LAB };
+/** "bench", "repro", "lab" */
+const char *h2d_compare_kind_name(enum h2d_compare_kind kind);
+
 struct h2d_compare {
-	bool repro; /**< two documents of `h2d repro` */
+	enum h2d_compare_kind kind;
 	json_t *a, *b;
 	const char *a_path, *b_path;
 	struct h2d_compare_opts opts;
@@ -74,10 +80,11 @@ struct h2d_compare {
 	enum h2d_compare_verdict verdict; /**< of all */
 };
 
-/** Names of environment facts, ended by NULL; those required without being asked for come with
- *  `required`. */
+/** Names of environment facts, ended by NULL. */
 const char *const *h2d_compare_fact_names(void);
-bool h2d_compare_fact_required(const char *name);
+/** Whether a fact must agree. In the laboratory's guests windows are counted, whatever the host
+ *  is: nothing is required there but what is asked for. */
+bool h2d_compare_requires(const struct h2d_compare *c, const char *name);
 
 /**
  * Read and compare two documents.

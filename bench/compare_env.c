@@ -41,19 +41,25 @@ const char *const *h2d_compare_fact_names(void)
 	return names;
 }
 
-bool h2d_compare_fact_required(const char *name)
-{
-	for (size_t i = 0; i < FACTS; i++)
-		if (!strcmp(facts[i].name, name))
-			return facts[i].required;
-	return false;
-}
-
 static bool in_list(const char *const *list, size_t count, const char *name)
 {
 	for (size_t i = 0; i < count; i++)
 		if (!strcmp(list[i], name))
 			return true;
+	return false;
+}
+
+bool h2d_compare_requires(const struct h2d_compare *c, const char *name)
+{
+	const struct h2d_compare_opts *o = &c->opts;
+
+	if (in_list(o->require, o->require_count, name))
+		return true;
+	if (in_list(o->ignore, o->ignore_count, name) || c->kind == H2D_COMPARE_LAB)
+		return false;
+	for (size_t i = 0; i < FACTS; i++)
+		if (!strcmp(facts[i].name, name))
+			return facts[i].required;
 	return false;
 }
 
@@ -118,8 +124,6 @@ static void describe(const json_t *value, char *out, size_t cap)
 
 void h2d_compare_environments(struct h2d_compare *c)
 {
-	const struct h2d_compare_opts *o = &c->opts;
-
 	for (size_t i = 0; i < FACTS; i++) {
 		bool differs = false;
 
@@ -136,9 +140,7 @@ void h2d_compare_environments(struct h2d_compare *c)
 				d->name = facts[i].name;
 				describe(a, d->a, sizeof(d->a));
 				describe(b, d->b, sizeof(d->b));
-				d->required = (facts[i].required &&
-					       !in_list(o->ignore, o->ignore_count, d->name)) ||
-					      in_list(o->require, o->require_count, d->name);
+				d->required = h2d_compare_requires(c, d->name);
 				c->difference_count++;
 			}
 			json_decref(a);

@@ -6,7 +6,7 @@
 #include "bench/compare.h"
 #include "core/mem.h"
 
-enum { CELL_MAX = 100000, SAMPLE_MAX = 1000000 };
+enum { CELL_MAX = 20000, SAMPLE_MAX = 1000000 };
 
 /* Only whole words of the schema; the text lives with the document. */
 static int read_status(const struct h2d_value *v, const char **out)
@@ -172,6 +172,73 @@ static int repro_key(const struct h2d_value *cell, const json_t *document, json_
 	return rc;
 }
 
+/* ---- h2d.lab ---- */
+
+static int read_lab_side(const struct h2d_value *cell, struct h2d_compare_side *side)
+{
+	const struct h2d_value status = h2d_value_member(cell, "status");
+	const json_t *windows = json_object_get(cell->json, "windows");
+	double *grown;
+	int rc = read_status(&status, &side->status);
+
+	if (rc || strcmp(side->status, "ok"))
+		return rc;
+	/* Repeats are cells of the same key. */
+	grown = h2d_mem->realloc(side->times, (side->count + 1) * sizeof(*grown));
+	if (!grown)
+		return h2d_fail(cell->log, H2D_E_NOMEM, "out of memory");
+	side->times = grown;
+	rc = read_time(cell, "elapsed_ns", &side->times[side->count++]);
+	if (!rc && json_is_integer(windows) && json_integer_value(windows) < 0)
+		rc = h2d_value_fail(cell, "windows is negative");
+	if (json_is_integer(windows) && json_integer_value(windows) > side->windows)
+		side->windows = json_integer_value(windows);
+	return rc;
+}
+
+static int lab_key(const struct h2d_value *cell, const char *release, json_t **key)
+{
+	static const char *const texts[] = {"state", "filesystem", "driver", "permission",
+					    NULL};
+	const struct h2d_value size = h2d_value_member(cell, "size_bytes");
+	const char *text, *policy = h2d_get_text(cell->json, "policy");
+	uint64_t bytes;
+	int rc = h2d_value_u64(&size, 1, UINT64_C(1) << 53, 0, &bytes);
+
+	*key = json_object();
+	for (size_t i = 0; texts[i] && !rc; i++) {
+		const struct h2d_value member = h2d_value_member(cell, texts[i]);
+
+		rc = h2d_value_text(&member, NULL, &text);
+		if (!rc)
+			json_object_set_new(*key, i ? texts[i] : "cell", json_string(text));
+	}
+	if (rc) {
+		json_decref(*key);
+		*key = NULL;
+		return rc;
+	}
+	json_object_set_new(*key, "size_bytes", json_integer((json_int_t)bytes));
+	if (policy)
+		json_object_set_new(*key, "policy", json_string(policy));
+	if (release)
+		json_object_set_new(*key, "kernel", json_string(release));
+	return 0;
+}
+
+static void name_guest(const json_t *key, char *out, size_t cap)
+{
+	static const char *const more[] = {"filesystem", "driver", "policy",
+					   "permission", "kernel", NULL};
+
+	snprintf(out, cap, "%s, %.6g MiB", h2d_get_text(key, "cell"),
+		 (double)h2d_get_u64(key, "size_bytes") / (1 << 20));
+	for (size_t i = 0; more[i]; i++)
+		if (h2d_get_text(key, more[i]))
+			snprintf(out + strlen(out), cap - strlen(out), ", %s",
+				 h2d_get_text(key, more[i]));
+}
+
 /* ---- both ---- */
 
 static struct h2d_compare_cell *find(struct h2d_compare *c, const json_t *key)
@@ -201,40 +268,118 @@ static struct h2d_compare_cell *add(struct h2d_compare *c, json_t *key)
 	return cell;
 }
 
+/* The cell of that key (taken over), made when it is new. */
+static int take(struct h2d_compare *c, const struct h2d_value *v, json_t *key,
+		struct h2d_compare_cell **out)
+{
+	*out = find(c, key);
+	if (*out) {
+		json_decref(key);
+		return 0;
+	}
+	*out = add(c, key);
+	if (!*out) {
+		json_decref(key);
+		return h2d_fail(v->log, H2D_E_NOMEM, "out of memory");
+	}
+	if (c->kind == H2D_COMPARE_BENCH)
+		name_bench(key, (*out)->name, sizeof((*out)->name));
+	else
+		name_guest(key, (*out)->name, sizeof((*out)->name));
+	return 0;
+}
+
+/* `release`: of the kernel, where a document of the laboratory has several. */
 static int read_cell(struct h2d_compare *c, const struct h2d_value *v, const json_t *document,
-		     bool is_b)
+		     const char *release, bool is_b)
 {
 	const char *fingerprint = NULL;
 	struct h2d_compare_cell *cell;
 	struct h2d_compare_side *side;
 	json_t *key = NULL;
-	int rc = c->repro ? repro_key(v, document, &key) : bench_key(v, &key, &fingerprint);
+	int rc = c->kind == H2D_COMPARE_BENCH	? bench_key(v, &key, &fingerprint)
+		 : c->kind == H2D_COMPARE_REPRO ? repro_key(v, document, &key)
+						: lab_key(v, release, &key);
+
+	if (!rc)
+		rc = take(c, v, key, &cell);
+	if (rc)
+		return rc;
+	side = is_b ? &cell->b : &cell->a;
+	if (side->there && c->kind != H2D_COMPARE_LAB)
+		return h2d_value_fail(v, "is there twice: %s", cell->name);
+	side->there = true;
+	rc = c->kind == H2D_COMPARE_BENCH   ? read_bench_side(v, side)
+	     : c->kind == H2D_COMPARE_REPRO ? read_repro_side(v, side)
+					    : read_lab_side(v, side);
+	/* Equal names of unequal files are to be told, not left unmatched. */
+	side->fingerprint = fingerprint;
+	return rc;
+}
+
+static int read_cells(struct h2d_compare *c, const struct h2d_value *of, const json_t *document,
+		      const char *release, bool is_b)
+{
+	const struct h2d_value cells = h2d_value_member(of, "cells");
+	int rc = h2d_value_array(&cells, false);
+
+	if (!rc && !h2d_value_count(&cells) && c->kind != H2D_COMPARE_LAB)
+		rc = h2d_value_fail(&cells, "is empty");
+	if (!rc && h2d_value_count(&cells) > CELL_MAX)
+		rc = h2d_value_fail(&cells, "has too many");
+	for (size_t i = 0; i < h2d_value_count(&cells) && !rc; i++) {
+		const struct h2d_value cell = h2d_value_element(&cells, i);
+
+		rc = read_cell(c, &cell, document, release, is_b);
+	}
+	return rc;
+}
+
+/* The verdict of a document, or of one of its kernels, as a cell of its own. */
+static int read_verdict(struct h2d_compare *c, const struct h2d_value *of, const char *release,
+			bool is_b)
+{
+	json_t *key = release ? json_pack("{s:s, s:s}", "cell", "verdict", "kernel", release)
+			      : json_pack("{s:s}", "cell", "verdict");
+	const char *value = h2d_get_text(json_object_get(of->json, "verdict"), "value");
+	struct h2d_compare_cell *cell;
+	int rc = take(c, of, key, &cell);
 
 	if (rc)
 		return rc;
-	cell = find(c, key);
-	if (cell) {
-		json_decref(key);
-	} else {
-		cell = add(c, key);
-		if (!cell) {
-			json_decref(key);
-			return h2d_fail(v->log, H2D_E_NOMEM, "out of memory");
-		}
-		if (c->repro)
-			snprintf(cell->name, sizeof(cell->name), "%s, %.6g MiB",
-				 h2d_get_text(key, "cell"),
-				 (double)h2d_get_u64(key, "size_bytes") / (1 << 20));
-		else
-			name_bench(key, cell->name, sizeof(cell->name));
+	snprintf(cell->name, sizeof(cell->name), "verdict%s%s", release ? ", " : "",
+		 release ? release : "");
+	(is_b ? &cell->b : &cell->a)->there = true;
+	(is_b ? &cell->b : &cell->a)->status = "ok";
+	(is_b ? &cell->b : &cell->a)->verdict = value ? value : "none";
+	return 0;
+}
+
+/* One kernel in each document is what is compared, whatever it is called. */
+static bool by_release(const struct h2d_compare *c)
+{
+	return json_array_size(json_object_get(c->a, "kernels")) > 1 ||
+	       json_array_size(json_object_get(c->b, "kernels")) > 1;
+}
+
+static int read_kernels(struct h2d_compare *c, const struct h2d_value *root, bool is_b)
+{
+	const struct h2d_value kernels = h2d_value_member(root, "kernels");
+	int rc = h2d_value_array(&kernels, false);
+
+	if (!rc && !h2d_value_count(&kernels))
+		rc = h2d_value_fail(&kernels, "is empty");
+	for (size_t i = 0; i < h2d_value_count(&kernels) && !rc; i++) {
+		const struct h2d_value kernel = h2d_value_element(&kernels, i);
+		const char *release = h2d_get_text(kernel.json, "release");
+
+		if (!release)
+			release = h2d_get_text(kernel.json, "request");
+		release = by_release(c) ? release ? release : "unknown" : NULL;
+		rc = read_cells(c, &kernel, root->json, release, is_b);
+		if (!rc)
+			rc = read_verdict(c, &kernel, release, is_b);
 	}
-	side = is_b ? &cell->b : &cell->a;
-	if (side->there)
-		return h2d_value_fail(v, "is there twice: %s", cell->name);
-	side->there = true;
-	rc = c->repro ? read_repro_side(v, side) : read_bench_side(v, side);
-	/* Equal names of unequal files are to be told, not left unmatched. */
-	side->fingerprint = fingerprint;
 	return rc;
 }
 
@@ -242,47 +387,35 @@ static int read_document(struct h2d_compare *c, json_t *document, const char *pa
 			 const char *schema, bool is_b, const struct h2d_log *log)
 {
 	const struct h2d_value root = {.log = log, .file = path, .json = document};
-	const struct h2d_value cells = h2d_value_member(&root, "cells");
 	int rc = h2d_value_schema(&root, schema, 1);
 
+	if (!rc && c->kind == H2D_COMPARE_LAB)
+		return read_kernels(c, &root, is_b);
 	if (!rc)
-		rc = h2d_value_array(&cells, false);
-	if (!rc && !h2d_value_count(&cells))
-		rc = h2d_value_fail(&cells, "is empty");
-	if (!rc && h2d_value_count(&cells) > CELL_MAX)
-		rc = h2d_value_fail(&cells, "has too many");
-	for (size_t i = 0; i < h2d_value_count(&cells) && !rc; i++) {
-		const struct h2d_value cell = h2d_value_element(&cells, i);
-
-		rc = read_cell(c, &cell, document, is_b);
-	}
+		rc = read_cells(c, &root, document, NULL, is_b);
+	if (!rc && c->kind == H2D_COMPARE_REPRO)
+		rc = read_verdict(c, &root, NULL, is_b);
 	return rc;
 }
 
 int h2d_compare_read(struct h2d_compare *c, const struct h2d_log *log)
 {
+	static const char *const schemas[] = {"h2d.bench", "h2d.repro", "h2d.lab"};
 	const char *a = h2d_get_text(c->a, "schema"), *b = h2d_get_text(c->b, "schema");
-	const char *schema;
 	int rc;
 
-	c->repro = a && !strcmp(a, "h2d.repro");
-	schema = c->repro ? "h2d.repro" : "h2d.bench";
+	c->kind = H2D_COMPARE_BENCH;
+	for (int i = 0; a && i < 3; i++)
+		if (!strcmp(a, schemas[i]))
+			c->kind = (enum h2d_compare_kind)i;
 	if (a && b && strcmp(a, b))
 		return h2d_fail(
 			log, H2D_E_FORMAT,
-			"%s is of schema %.40s and %s of %.40s: two of h2d.bench or two "
-			"of h2d.repro are compared",
+			"%s is of schema %.40s and %s of %.40s: two of h2d.bench, two of "
+			"h2d.repro or two of h2d.lab are compared",
 			c->a_path, a, c->b_path, b);
-	rc = read_document(c, c->a, c->a_path, schema, false, log);
+	rc = read_document(c, c->a, c->a_path, schemas[c->kind], false, log);
 	if (!rc)
-		rc = read_document(c, c->b, c->b_path, schema, true, log);
-	if (!rc && c->repro) {
-		struct h2d_compare_cell *cell = add(c, json_pack("{s:s}", "cell", "verdict"));
-
-		if (!cell)
-			return h2d_fail(log, H2D_E_NOMEM, "out of memory");
-		snprintf(cell->name, sizeof(cell->name), "verdict");
-		cell->a.there = cell->b.there = true;
-	}
+		rc = read_document(c, c->b, c->b_path, schemas[c->kind], true, log);
 	return rc;
 }

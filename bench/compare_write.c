@@ -85,29 +85,18 @@ static void write_source(struct h2d_json *j, const char *key, const json_t *docu
 	h2d_json_object_end(j);
 }
 
-static bool is_required(const struct h2d_compare *c, const char *name)
-{
-	for (size_t i = 0; i < c->opts.require_count; i++)
-		if (!strcmp(c->opts.require[i], name))
-			return true;
-	for (size_t i = 0; i < c->opts.ignore_count; i++)
-		if (!strcmp(c->opts.ignore[i], name))
-			return false;
-	return h2d_compare_fact_required(name);
-}
-
 void h2d_compare_write(struct h2d_json *j, const struct h2d_compare *c, int status, bool redact)
 {
 	char key[64];
 
 	h2d_json_object_begin(j, "compare");
-	h2d_json_string(j, "kind", c->repro ? "repro" : "bench");
+	h2d_json_string(j, "kind", h2d_compare_kind_name(c->kind));
 	h2d_json_double(j, "margin_pct", 100 * c->opts.margin);
 	h2d_json_double(j, "alpha", c->opts.alpha);
 	h2d_json_u64(j, "n_min_count", c->opts.min_count);
 	h2d_json_array_begin(j, "require");
 	for (const char *const *name = h2d_compare_fact_names(); *name; name++)
-		if (is_required(c, *name))
+		if (h2d_compare_requires(c, *name))
 			h2d_json_string(j, NULL, *name);
 	h2d_json_array_end(j);
 	h2d_json_object_end(j);
@@ -239,7 +228,7 @@ void h2d_compare_junit(FILE *out, const struct h2d_compare *c)
 				     cell->verdict == H2D_COMPARE_INCOMPARABLE;
 
 		fprintf(out, "  <testcase classname=\"h2d.%s\" name=\"",
-			c->repro ? "repro" : "bench");
+			h2d_compare_kind_name(c->kind));
 		put_xml(out, cell->name);
 		if (!failed && !skipped) {
 			fputs("\"/>\n", out);

@@ -221,8 +221,9 @@ const struct h2d_command h2d_command_bench_compare = {
 	.word = H2D_WORD_FILE,
 	.description =
 		(const char *const[]){
-			"Compares two results of h2d bench run, or two documents of h2d repro "
-			"--json. Cells are matched by their whole key. A cell is improved or "
+			"Compares two results of h2d bench run, two documents of h2d repro "
+			"--json, or two of h2d probe lab --json. Cells are matched by their "
+			"whole key. A cell is improved or "
 			"regressed only when the rank test of Mann and Whitney and the size of "
 			"the effect both say so: the ratio of the medians is past the margin, "
 			"and "
@@ -232,7 +233,8 @@ const struct h2d_command h2d_command_bench_compare = {
 			"is "
 			"named. The kernel, the driver and h2d itself may differ: they are "
 			"what "
-			"is compared. Of h2d repro, windows are compared first: one where "
+			"is compared. Of h2d repro and the laboratory, windows are compared "
+			"first: one where "
 			"there "
 			"was none needs no statistics.",
 			"The status is 1 when a cell regressed or is missing, else 77 when one "
