@@ -91,11 +91,12 @@ def _jitter(count):
     return [0.12 * (i % 5 - 2) for i in range(count)]
 
 
-def _histogram(axis, table, bin_ms):
+def _histogram(axis, table, bin_ms, lengths):
     bins = {}
     for row in table:
-        if row.get("bin_ms") == bin_ms:
-            bins[row["bin"]] = bins.get(row["bin"], 0) + 1
+        if row["bin_ms"] == bin_ms or lengths == [1000]:
+            number = int(row["elapsed_ms"] // bin_ms)
+            bins[number] = bins.get(number, 0) + 1
     numbers = sorted(bins)
     apart = numbers[-1] > 40  # too far apart to draw to scale: only bins that hold copies
     places = range(len(numbers)) if apart else numbers
@@ -105,7 +106,8 @@ def _histogram(axis, table, bin_ms):
                       fontsize=7)
     if apart:
         axis.set_xticks(places, [str(n) for n in numbers], fontsize=6, rotation=90)
-    axis.set_xlabel(f"bin of {bin_ms:g} ms, from 0" + (", empty ones left out" if apart else ""))
+    axis.set_xlabel(f"bin of {bin_ms:g} ms, from 0" + (", empty ones left out" if apart else ""), fontsize=8)
+    axis.xaxis.get_major_locator().set_params(**({} if apart else {"integer": True}))
     axis.set_ylabel("copies")
     axis.set_title("How long copies took")
     axis.set_ylim(0, max(bins.values()) * 1.12)
@@ -136,11 +138,14 @@ def _scatter(axis, table):
         axis.plot([row["by_bytes_windows"] for row in others], [row["windows"] for row in others],
                   marker="x", color=style.ORANGE, linestyle="none", markersize=5, label="present bytes / 2 MiB")
         top = max([top, *(row["by_bytes_windows"] for row in others), *(row["windows"] for row in others)])
+    axis.set_ylim(-0.05 * top, 1.5 * top)  # room for the legend
     axis.plot([0, top], [0, top], color=style.BLACK, linewidth=0.8, linestyle="--", label="one window each")
-    axis.set_xlabel("predicted windows (a line: from lowest to highest)")
+    axis.set_xlabel("predicted windows", fontsize=8)
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.yaxis.get_major_locator().set_params(integer=True)
     axis.set_ylabel("measured windows")
     axis.set_title("Windows against spans")
-    axis.legend(loc="best")
+    axis.legend(loc="upper left", fontsize=7)
 
 
 def figure(documents):
@@ -150,8 +155,9 @@ def figure(documents):
     pairs = [row for row in table if row["windows"] is not None and
              (row.get("expected_windows") is not None or row.get("by_bytes_windows") is not None)]
     copies = [row for row in table if row.get("elapsed_ms") is not None]
-    lengths = sorted({row["bin_ms"] for row in copies})
     waited = [row for row in copies if row["windows"]]
+    # Only copies that could wait as long as those that did: one picture per length of a window.
+    lengths = sorted({row["bin_ms"] for row in waited}) or [1000]
     judged = [row for row in pairs if row.get("expected_windows") is not None]
     title = "Whole timeouts per copy"
     says = (f"{len(copies)} copies, of which {len(waited)} took at least one whole timeout, at most "
@@ -163,7 +169,7 @@ def figure(documents):
     def draw():
         figure, axes = style.canvas(3.4, 1, len(lengths) + bool(pairs))
         for axis, bin_ms in zip(axes[0], lengths):
-            _histogram(axis, copies, bin_ms)
+            _histogram(axis, copies, bin_ms, lengths)
         if pairs:
             _scatter(axes[0][-1], pairs)
         return figure
