@@ -33,6 +33,7 @@ void h2d_load_because(struct h2d_load *l, const char *fmt, ...)
 static int check_options(struct h2d_load *l)
 {
 	const struct h2d_load_opts *o = &l->opts;
+	char reason[256];
 	const char *why;
 	bool has_fd = true;
 
@@ -45,6 +46,10 @@ static int check_options(struct h2d_load *l)
 	if (!h2d_path_supported(l->path, l->dev->caps, has_fd, &why))
 		return h2d_fail(&l->log, H2D_E_UNSUPPORTED, "path %s on device %s: %s",
 				l->path->name, l->dev->facts.name, why);
+	if ((l->path->needs & H2D_DEV_READ_FILE) &&
+	    l->dev->backend->read_file_check(l->dev, reason, sizeof(reason)))
+		return h2d_fail(&l->log, H2D_E_UNSUPPORTED, "path %s on device %s: %s",
+				l->path->name, l->dev->facts.name, reason);
 	if (o->align_bytes &&
 	    ((o->align_bytes & (o->align_bytes - 1)) || o->align_bytes > ALIGN_MAX_BYTES))
 		return h2d_fail(&l->log, H2D_E_INVALID,
@@ -188,7 +193,8 @@ static void explain_routes(struct h2d_load *l)
 	bool fill = false;
 
 	for (uint64_t i = 0; !fill && i < l->plan.chunk_count; i++)
-		fill = l->plan.chunks[i].route == H2D_ROUTE_FILL;
+		fill = l->plan.chunks[i].route == H2D_ROUTE_FILL &&
+		       l->plan.chunks[i].source != H2D_SOURCE_DEVICE;
 	if (fill)
 		h2d_load_because(l, "readers write host memory in place, without staging");
 }
@@ -216,7 +222,7 @@ int h2d_load_prepare(struct h2d_load *l)
 	 * make it. */
 	if (l->path->staging == H2D_STAGING_TENSOR ||
 	    (l->opts.per_tensor && l->own_memory && l->path->staging == H2D_STAGING_NONE &&
-	     l->path->source != H2D_SOURCE_MAP_SHARED))
+	     l->path->source != H2D_SOURCE_MAP_SHARED && l->path->source != H2D_SOURCE_DEVICE))
 		po.cut = false;
 	rc = h2d_plan_build(&l->plan, &po, &l->log);
 	if (rc)

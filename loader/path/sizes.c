@@ -65,7 +65,7 @@ static void choose_readers(struct h2d_load *l, bool direct)
 							    : l->path->name);
 	} else if (l->opts.threads) {
 		e->readers = l->opts.threads < THREADS_MAX ? l->opts.threads : THREADS_MAX;
-	} else if (direct && !e->uring) {
+	} else if ((direct && !e->uring) || l->path->source == H2D_SOURCE_DEVICE) {
 		/* Blocking reads: the readers are the queue depth. */
 		e->readers = h2d_tuning->direct_thread_count;
 	} else if (direct && l->path->source == H2D_SOURCE_DIRECT) {
@@ -74,7 +74,8 @@ static void choose_readers(struct h2d_load *l, bool direct)
 	} else {
 		e->readers = cores < max ? cores : max;
 	}
-	if (l->path->staging == H2D_STAGING_BUFFER || l->path->staging == H2D_STAGING_TENSOR)
+	if (l->path->staging == H2D_STAGING_BUFFER || l->path->staging == H2D_STAGING_TENSOR ||
+	    l->path->source == H2D_SOURCE_DEVICE)
 		e->slots = 1;
 	else if (direct && e->uring && l->path->source == H2D_SOURCE_DIRECT)
 		e->slots = h2d_tuning->direct_slot_count;
@@ -185,9 +186,10 @@ int h2d_load_size(struct h2d_load *l, uint64_t *chunk_bytes)
 	/* In front of the chunk, behind it, and its buffer's own alignment. */
 	l->slack_bytes = direct ? 3 * align : 0;
 	if (!chunk)
-		chunk = direct	      ? h2d_tuning->direct_chunk_bytes
-			: l->in_place ? h2d_tuning->fill_chunk_bytes
-				      : h2d_tuning->ring_chunk_bytes;
+		chunk = direct ? h2d_tuning->direct_chunk_bytes
+			: l->in_place || l->path->source == H2D_SOURCE_DEVICE
+				? h2d_tuning->fill_chunk_bytes
+				: h2d_tuning->ring_chunk_bytes;
 	if (!h2d_align_up_u64(chunk, PAGE_BYTES, &chunk) || chunk > (UINT64_MAX >> 2))
 		return h2d_fail(&l->log, H2D_E_INVALID, "a chunk of %llu bytes",
 				(unsigned long long)l->opts.chunk_bytes);
@@ -198,7 +200,7 @@ int h2d_load_size(struct h2d_load *l, uint64_t *chunk_bytes)
 			chunk = l->opts.staging_bytes;
 	} else if (l->path->source == H2D_SOURCE_MAP_SHARED) {
 		rc = size_windows(l, &chunk, !l->opts.chunk_bytes);
-	} else if (!l->in_place || direct) {
+	} else if ((!l->in_place && l->path->source != H2D_SOURCE_DEVICE) || direct) {
 		rc = fit(l, &chunk, !l->opts.chunk_bytes);
 	}
 	l->engine.block_bytes = h2d_tuning->direct_block_bytes;

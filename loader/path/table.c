@@ -7,17 +7,9 @@
 #include "h2d/h2d.h"
 
 const struct h2d_path *const h2d_paths[] = {
-	&h2d_path_auto,
-	&h2d_path_pinned,
-	&h2d_path_direct,
-	&h2d_path_mmap,
-	&h2d_path_mmap_rw,
-	&h2d_path_clone,
-	&h2d_path_eager,
-	&h2d_path_pread,
-	&h2d_path_register,
-	&h2d_path_view,
-	NULL,
+	&h2d_path_auto,	    &h2d_path_pinned, &h2d_path_direct, &h2d_path_mmap,
+	&h2d_path_mmap_rw,  &h2d_path_clone,  &h2d_path_eager,	&h2d_path_pread,
+	&h2d_path_register, &h2d_path_gds,    &h2d_path_view,	NULL,
 };
 
 const struct h2d_path *h2d_path_find(const char *name)
@@ -38,6 +30,8 @@ bool h2d_path_supported(const struct h2d_path *p, unsigned device_caps, bool has
 		*why = "the checkpoint is memory of the caller, not a file";
 	else if (p->needs & ~device_caps & H2D_DEV_REGISTER)
 		*why = "the device cannot register host memory";
+	else if (p->needs & ~device_caps & H2D_DEV_READ_FILE)
+		*why = "the device cannot read files itself";
 	else if ((device_caps & p->needs) != p->needs)
 		*why = "the device lacks a capability that it needs";
 	return !*why;

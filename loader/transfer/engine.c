@@ -131,7 +131,7 @@ static int setup_reader(struct h2d_engine *e, struct h2d_reader *r, const bool *
 	const struct h2d_backend *b = e->dev->backend;
 	int rc = setup_slots(e, r);
 
-	if (!rc && copies_any(e->plan)) {
+	if (!rc && (copies_any(e->plan) || used[H2D_SOURCE_DEVICE])) {
 		if (e->caller_stream)
 			r->stream = e->caller_stream;
 		else

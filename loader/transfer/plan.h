@@ -59,7 +59,8 @@ enum {
 
 /** How a chunk travels; decided in route.c. */
 enum h2d_route {
-	H2D_ROUTE_FILL,	  /**< the reader writes the destination itself (host memory) */
+	H2D_ROUTE_FILL,	  /**< the reader writes the destination itself (host memory, or by a
+			   *   read of the device) */
 	H2D_ROUTE_SLOT,	  /**< through a slot of the staging ring, copied by the device */
 	H2D_ROUTE_SOURCE, /**< copied by the device from the source's own memory (a mapping) */
 };

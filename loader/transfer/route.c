@@ -23,6 +23,8 @@ static enum h2d_route route(const struct h2d_chunk *c, enum h2d_staging staging,
 								   : H2D_ROUTE_SLOT;
 	case H2D_SOURCE_DIRECT:
 		return H2D_ROUTE_SLOT;
+	case H2D_SOURCE_DEVICE:
+		return H2D_ROUTE_FILL;
 	default:
 		if (staging == H2D_STAGING_TENSOR)
 			return H2D_ROUTE_SLOT;

@@ -39,6 +39,7 @@ struct h2d_source_ops {
 
 extern const struct h2d_source_ops h2d_source_map;	/**< any mapping */
 extern const struct h2d_source_ops h2d_source_register; /**< registered windows of one */
+extern const struct h2d_source_ops h2d_source_device;	/**< the device's own reads */
 extern const struct h2d_source_ops h2d_source_whole;	/**< whole files in memory */
 extern const struct h2d_source_ops h2d_source_pread;	/**< buffered reads */
 extern const struct h2d_source_ops h2d_source_direct; /**< O_DIRECT, by io_uring if there is */
