@@ -15,6 +15,7 @@
 
 #include "doctor_measure.h"
 #include "repro/repro.h"
+#include "transfer_options.h"
 
 /* One warm-up and three cells of 2 MiB: 8 MiB in all. On a stale kernel one of them waits for
  * a second, or two. */
@@ -29,24 +30,24 @@ static void ignore(void *user, enum h2d_log_level level, const char *line)
 		snprintf(why, 128, "%s", line);
 }
 
-/* Devices whose copies may go through HMM, by preference. */
+/* The GPU that is here, else the kernel's own driver behind our module. */
 static struct h2d_device *open_device(char *why)
 {
-	static const char *const specs[] = {"hip", "cuda", "hmm", NULL};
+	struct h2d_device_opts opts = H2D_OPTS(opts);
+	const char *spec = h2d_default_device();
 	struct h2d_device *dev = NULL;
+	char line[128] = "";
 
-	for (size_t i = 0; specs[i]; i++) {
-		struct h2d_device_opts opts = H2D_OPTS(opts);
-		char line[128] = "";
-
-		opts.log = ignore;
-		opts.log_user = line;
-		if (!h2d_word_in(h2d_backend_names(), specs[i], strlen(specs[i])))
-			continue;
-		if (!h2d_device_open(specs[i], &opts, &dev))
-			return dev;
-	}
-	snprintf(why, 128, "no device is here whose copies it could time (hip, cuda, hmm)");
+	if (!strcmp(spec, "host"))
+		spec = "hmm:shipped";
+	opts.log = ignore;
+	opts.log_user = line;
+	if (!h2d_device_open(spec, &opts, &dev))
+		return dev;
+	if (!strncmp(spec, "hmm", 3))
+		snprintf(why, 128, "no device is here whose copies it could time");
+	else
+		h2d_say(why, 128, "%s", line);
 	return NULL;
 }
 

@@ -303,6 +303,7 @@ static void write_kernel(struct h2d_json *j, const struct h2d_doctor_kernel *k)
 {
 	h2d_json_object_begin(j, "kernel");
 	h2d_json_string(j, "retry_policy", h2d_retry_policy_name(k->policy));
+	h2d_json_string(j, "stall", h2d_stall_name(k->stall));
 	h2d_json_string(j, "permission_rule", h2d_permission_rule_name(k->permission));
 	h2d_json_string(j, "confidence", h2d_confidence_name(k->confidence));
 	h2d_json_bool(j, "by_measurement", k->by_measurement);

@@ -9,6 +9,7 @@
 #define H2D_HOST_DOCTOR_H
 
 #include "core/policy.h"
+#include "host/kernel_verdict.h"
 #include "host/machine.h"
 #include "host/process.h"
 #include "host/sample.h"
@@ -16,9 +17,12 @@
 
 /** What is known of the kernel's driver, from host/kernel_verdict.h. */
 struct h2d_doctor_kernel {
-	enum h2d_retry_policy policy; /**< UNKNOWN: nothing is known, `why` says why */
+	enum h2d_retry_policy policy;
+	enum h2d_stall stall; /**< UNKNOWN: nothing is known, `why` says why */
+	bool only_table;      /**< the table alone speaks: a version, which proves nothing */
 	enum h2d_confidence confidence;
 	enum h2d_permission_rule permission; /**< of the caller that copies use */
+	bool without_svm; /**< built without HSA_AMD_SVM: memory is pinned by userptr alone */
 	bool by_measurement, by_file, by_table;
 	char statements[3][512]; /**< one of each opinion that was given */
 	unsigned statement_count;

@@ -4,13 +4,12 @@
 #include <string.h>
 
 #include "host/doctor.h"
-#include "host/kernel_verdict.h"
 
 static void add(struct h2d_doctor_kernel *k, const struct h2d_kernel_opinion *o, bool *by)
 {
 	if (!o->given || k->statement_count == 3)
 		return;
-	*by = o->policy != H2D_RETRY_UNKNOWN;
+	*by = o->policy != H2D_RETRY_UNKNOWN || o->stall != H2D_STALL_UNKNOWN;
 	snprintf(k->statements[k->statement_count++], sizeof(k->statements[0]), "%s",
 		 o->statement);
 }
@@ -21,6 +20,16 @@ static void why_unknown(struct h2d_doctor_kernel *k, const struct h2d_kernel_ver
 		snprintf(k->why, sizeof(k->why), "%s", v->file.why);
 	else if (!v->prior.given && v->prior.why[0])
 		snprintf(k->why, sizeof(k->why), "%s", v->prior.why);
+}
+
+/* Copies of pageable memory go through SVM where the driver has it, else through userptr. */
+static void ask_callers(const struct h2d_module_report *m, struct h2d_doctor_kernel *out)
+{
+	bool svm = m->callers[H2D_CALLER_SVM].is_present;
+
+	out->without_svm = !svm && m->callers[H2D_CALLER_USERPTR].is_present;
+	if (out->permission == H2D_PERMISSION_UNKNOWN)
+		out->permission = m->callers[svm ? H2D_CALLER_SVM : H2D_CALLER_USERPTR].rule;
 }
 
 void h2d_doctor_kernel_read(const char *root, const struct h2d_doctor_measured *measured,
@@ -47,9 +56,18 @@ void h2d_doctor_kernel_read(const char *root, const struct h2d_doctor_measured *
 	if (rc) {
 		snprintf(out->why, sizeof(out->why), "the kernel's verdict: %s",
 			 h2d_status_string(rc));
+		if (options.measured) {
+			out->policy = measured->policy;
+			out->stall = m.affected ? H2D_STALL_YES : H2D_STALL_NO;
+			out->confidence = measured->confidence;
+			out->permission = measured->permission;
+			out->by_measurement = true;
+		}
 		return;
 	}
 	out->policy = v->policy;
+	out->stall = v->stall;
+	out->only_table = v->is_prior_only;
 	out->confidence = v->confidence;
 	add(out, &v->measured, &out->by_measurement);
 	add(out, &v->file, &out->by_file);
@@ -60,7 +78,7 @@ void h2d_doctor_kernel_read(const char *root, const struct h2d_doctor_measured *
 	snprintf(out->upgrade_to, sizeof(out->upgrade_to), "%s", v->upgrade_to);
 	snprintf(out->upgrade_source, sizeof(out->upgrade_source), "%s", v->upgrade_source);
 	out->permission = measured->permission;
-	if (out->permission == H2D_PERMISSION_UNKNOWN && v->module)
-		out->permission = v->module->callers[H2D_CALLER_SVM].rule;
+	if (v->module)
+		ask_callers(v->module, out);
 	h2d_kernel_verdict_free(v);
 }

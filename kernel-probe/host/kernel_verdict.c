@@ -10,6 +10,7 @@
 #include "core/mem.h"
 #include "core/opts.h"
 #include "host/known_kernels.h"
+#include "host/module_facts.h"
 
 enum { RELEASE_FILE_BYTES = 16 << 10 };
 
@@ -181,7 +182,7 @@ static void ask_file(const struct h2d_kernel_verdict_options *o, const struct h2
 		     struct h2d_kernel_verdict *v)
 {
 	struct h2d_kernel_opinion *f = &v->file;
-	char path[H2D_HOSTFS_PATH_BYTES], **names = NULL;
+	char path[H2D_HOSTFS_PATH_BYTES] = "", **names = NULL;
 	const char *shown;
 	int err;
 
@@ -193,19 +194,29 @@ static void ask_file(const struct h2d_kernel_verdict_options *o, const struct h2
 		no_opinion(f, "the module was not to be read");
 		return;
 	}
-	if (!v->release[0] || h2d_inspect_find(o->root, v->release, path, sizeof(path))) {
+	/* A capture of the running kernel holds what was read in its module. */
+	if (v->release[0] && !h2d_inspect_find(o->root, v->release, path, sizeof(path)))
+		err = h2d_inspect_file(path, log, &v->module);
+	else if (o->root && !o->release)
+		err = h2d_module_facts_read(o->root, &v->module);
+	else
+		err = H2D_E_NOT_FOUND;
+	if (err == H2D_E_NOT_FOUND) {
 		no_opinion(f, "there is no amdgpu module for this kernel below /lib/modules");
 		return;
 	}
-	shown = path + (o->root ? strlen(o->root) : 0);
-	err = h2d_inspect_file(path, log, &v->module);
 	if (err) {
 		no_opinion(f, err == H2D_E_UNAVAILABLE
 				      ? "this h2d was built without the module inspector"
 				      : "the amdgpu module could not be read");
 		return;
 	}
-	snprintf(v->module->path, sizeof(v->module->path), "%s", shown);
+	if (path[0])
+		snprintf(v->module->path, sizeof(v->module->path), "%s",
+			 path + (o->root ? strlen(o->root) : 0));
+	shown = v->module->path;
+	if (!o->root)
+		h2d_module_facts_note(v->module);
 	f->given = true;
 	f->policy = v->module->retry_policy;
 	f->stall = stall_of(f->policy);

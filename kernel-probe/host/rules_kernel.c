@@ -9,6 +9,9 @@ static void kernel_evidence(const struct h2d_doctor_facts *f, struct h2d_finding
 {
 	for (unsigned i = 0; i < f->kernel.statement_count; i++)
 		h2d_evidence(out, "%s", f->kernel.statements[i]);
+	if (f->kernel.without_svm)
+		h2d_evidence(out, "This driver was built without shared virtual memory "
+				  "(HSA_AMD_SVM): copies reach the function by userptr alone");
 	if (f->kernel.conflict[0])
 		h2d_evidence(out, "Not all of that agrees: %s", f->kernel.conflict);
 }
@@ -55,7 +58,7 @@ static bool stall(const struct h2d_doctor_facts *f, const struct h2d_switches *s
 {
 	bool sure = f->kernel.confidence == H2D_CONFIDENCE_HIGH;
 
-	if (f->kernel.policy != H2D_RETRY_STALE || !uses_amd(f) || process_is_safe(f))
+	if (f->kernel.stall != H2D_STALL_YES || !uses_amd(f) || process_is_safe(f))
 		return false;
 	out->id = "stall";
 	out->status = H2D_DOCTOR_AFFECTED;
@@ -88,7 +91,7 @@ const h2d_rule h2d_rules_kernel[] = {stall, NULL};
 static bool stall_out_of_reach(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
 			       struct h2d_finding *out)
 {
-	if (f->kernel.policy != H2D_RETRY_STALE || (uses_amd(f) && !process_is_safe(f)))
+	if (f->kernel.stall != H2D_STALL_YES || (uses_amd(f) && !process_is_safe(f)))
 		return false;
 	out->id = "stall_out_of_reach";
 	out->status = H2D_DOCTOR_WELL;
@@ -115,14 +118,17 @@ static bool kernel_well(const struct h2d_doctor_facts *f, const struct h2d_switc
 {
 	struct h2d_switch run;
 
-	if ((f->kernel.policy != H2D_RETRY_REFRESH && f->kernel.policy != H2D_RETRY_NONE) ||
-	    !uses_amd(f))
+	if (f->kernel.stall != H2D_STALL_NO || !uses_amd(f))
 		return false;
 	out->id = "kernel_well";
-	out->status = H2D_DOCTOR_WELL;
+	/* A version proves nothing: updates for security carry the defect to other numbers. */
+	out->status = f->kernel.only_table ? H2D_DOCTOR_UNKNOWN : H2D_DOCTOR_WELL;
 	out->confidence = f->kernel.confidence;
-	h2d_say(out->line, sizeof(out->line),
-		"Your kernel does not have the one-second copy bug.%s",
+	h2d_say(out->line, sizeof(out->line), "%s%s",
+		f->kernel.only_table
+			? "By its version your kernel probably does not have the one-second "
+			  "copy bug; nothing here proves it."
+			: "Your kernel does not have the one-second copy bug.",
 		f->kernel.permission == H2D_PERMISSION_VMA
 			? " Checkpoints that programs map writable are still copied before "
 			  "they are read."
@@ -133,6 +139,8 @@ static bool kernel_well(const struct h2d_doctor_facts *f, const struct h2d_switc
 			     "Measured: a copy from a writable mapping takes %.1f times as "
 			     "long as from a read-only one",
 			     f->measured.cow_penalty_ratio);
+	if (f->kernel.only_table)
+		h2d_say(out->action, sizeof(out->action), "Measure it: h2d repro");
 	if (f->kernel.permission != H2D_PERMISSION_VMA)
 		return true;
 	if (h2d_switches_general(s, "h2d_run", "copied", &run)) {
@@ -150,7 +158,7 @@ static bool kernel_unknown(const struct h2d_doctor_facts *f, const struct h2d_sw
 			   struct h2d_finding *out)
 {
 	(void)s;
-	if (f->kernel.policy != H2D_RETRY_UNKNOWN || !uses_amd(f))
+	if (f->kernel.stall != H2D_STALL_UNKNOWN || !uses_amd(f))
 		return false;
 	out->id = "kernel_unknown";
 	out->status = H2D_DOCTOR_UNKNOWN;
