@@ -29,7 +29,11 @@ int ins_evidence(struct ins_analysis *a, const char *kind, struct ins_place plac
 	va_end(args);
 	if (!place.section)
 		return 0;
-	snprintf(e->section, sizeof(e->section), "%s", a->image->sections[place.section].name);
+	if (a->image->sections[place.section].name[0])
+		snprintf(e->section, sizeof(e->section), "%s",
+			 a->image->sections[place.section].name);
+	else
+		snprintf(e->section, sizeof(e->section), "section %u", place.section);
 	e->address = place.address;
 	if (ins_function_at(a->image, place))
 		snprintf(e->function, sizeof(e->function), "%s",

@@ -12,7 +12,8 @@
 #include "internal.h"
 
 enum {
-	NODES_MAX = 20000,
+	NODES_FIRST = 512,
+	NODES_MAX = 16384,
 	CONTEXTS_MAX = 64,
 	DEPTH_MAX = 4,
 	TABLE_SLOTS = 1 << 16,
@@ -174,7 +175,27 @@ static uint32_t slot_of(const struct ins_graph *g, struct ins_place place, uint3
 	return at;
 }
 
-/* The node of a place, made if it is new. 0 where there is no instruction or no room. */
+static bool grow(struct ins_graph *g)
+{
+	uint32_t capacity = g->capacity ? g->capacity * 2 : NODES_FIRST;
+	struct ins_node *grown;
+
+	if (g->count >= NODES_MAX) {
+		g->why = "the function is too large";
+		return false;
+	}
+	grown = h2d_mem->realloc(g->nodes, capacity * sizeof(*grown));
+	if (!grown) {
+		g->why = "out of memory";
+		return false;
+	}
+	g->nodes = grown;
+	g->capacity = capacity;
+	return true;
+}
+
+/* The node of a place, made if it is new. It moves the others. 0 where there is no instruction
+ * or no room. */
 static uint32_t node_at(struct ins_graph *g, struct ins_place place, uint32_t context)
 {
 	uint32_t at = slot_of(g, place, context);
@@ -182,10 +203,8 @@ static uint32_t node_at(struct ins_graph *g, struct ins_place place, uint32_t co
 
 	if (g->table[at])
 		return g->table[at];
-	if (g->count == g->capacity) {
-		g->why = "the function is too large";
+	if (g->count == g->capacity && !grow(g))
 		return 0;
-	}
 	n = &g->nodes[g->count];
 	*n = (struct ins_node){.context = context};
 	if (!ins_decode(g->decoder, place, &n->insn)) {
@@ -364,18 +383,17 @@ int ins_graph_build(const struct ins_image *image, struct ins_decoder *decoder,
 				.decoder = decoder,
 				.interest = *interest,
 				.count = 1,
-				.capacity = NODES_MAX,
 				.context_count = 1,
 				.search_left = SEARCH_BYTES_MAX,
 				.table_size = TABLE_SLOTS};
-	g->nodes = h2d_mem->calloc(NODES_MAX, sizeof(*g->nodes));
 	g->contexts = h2d_mem->calloc(CONTEXTS_MAX, sizeof(*g->contexts));
 	g->table = h2d_mem->calloc(TABLE_SLOTS, sizeof(*g->table));
 	g->searched = h2d_mem->calloc((size_t)image->symbol_count + 1, 1);
-	if (!g->nodes || !g->contexts || !g->table || !g->searched) {
+	if (!g->contexts || !g->table || !g->searched || !grow(g)) {
 		ins_graph_close(g);
 		return H2D_E_NOMEM;
 	}
+	g->nodes[0] = (struct ins_node){0};
 	g->contexts[0].entry = entry;
 	g->entry = node_at(g, entry, 0);
 	/* Nodes are only ever added, so that their order is a list of what is left to do. */
