@@ -30,6 +30,20 @@ def _pct(row):
     return None if low is None else f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
 
 
+def limit_of(document, cell):
+    """The ceiling kept with the campaign: storage where nothing is cached, the page cache where all is."""
+    name = {"cold": "storage_direct", "warm": "page_cache_read"}.get(cell["key"]["cache"])
+    entry = next((e for e in document.get("limits") or [] if e["name"] == name), {})
+    return (name, number(entry["bytes_per_s"])) if entry.get("bytes_per_s") else None
+
+
+def _of_limit(document, cell):
+    limit = limit_of(document, cell)
+    if not limit or cell["status"] != "ok" or not cell["statistics"].get("throughput_bytes_per_s"):
+        return None
+    return f"{100 * number(cell['statistics']['throughput_bytes_per_s']) / limit[1]:.0f} % of {limit[0]}"
+
+
 def _ratio_sentence(row):
     low, high = row.get("ci_low"), row.get("ci_high")
     words = f"{row['group']}: {row['path']} is {row['speedup']:.2f} times as fast as {row['baseline']}"
@@ -73,10 +87,11 @@ def _bench(document):
                                + (f": {row['reason']}" if row.get("reason") else "") + ".", kind="bad")
     times = ratios.time_rows(document)
     told.columns = ["cell", "path", "status", "n", "median s", "95 % from", "to", "lowest", "highest",
-                    "cached before, %"]
+                    "cached before, %", "of the machine's limit"]
     told.rows = [[r["group"], r["path"], style.status_words(r["status"]), r.get("n_count"),
                   r.get("median_s"), r.get("ci_low_s"), r.get("ci_high_s"), r.get("min_s"), r.get("max_s"),
-                  _pct(r)] for r in times if r["status"] != "skipped"]
+                  _pct(r), _of_limit(document, cell)]
+                 for r, cell in zip(times, cells) if r["status"] != "skipped"]
     told.sure = _say(
         "Intervals are of the median, by bootstrap; ratios are of loads in the same block. No sample is left "
         "out. A cell whose page-cache state could not be set and proven is invalid and has no time.",
@@ -211,7 +226,47 @@ def _figures(document):
     return told
 
 
-TELLERS = {"h2d.bench": _bench, "h2d.lab": _lab, "h2d.repro": _repro, "h2d.window-law": _law,
+def _compare(document):
+    verdict, compare = document["verdict"], document["compare"]
+    told = Told(f"Comparison of {document['a']['path']} with {document['b']['path']}")
+    told.head = _say(f"Verdict: {verdict['value']}, exit status {verdict['exit_status']}.",
+                     kind="bad" if verdict["value"] in ("regressed", "missing") else "good")
+    told.what = _say(*(f"{side.upper()}: {document[side]['path']}, {document[side]['schema']}, "
+                       f"{document[side]['time_utc']}, kernel {document[side]['kernel_release']}." for side in "ab"),
+                     f"The margin, declared beforehand, is {compare['margin_pct']:g} %; a verdict on times needs "
+                     f"{compare['n_min_count']} samples on each side and the rank test at {compare['alpha']:g}.")
+    told.columns = ["cell", "verdict", "median A, s", "median B, s", "B / A", "95 % from", "to", "p", "why"]
+    for cell in document["cells"]:
+        a, b, ratio = cell.get("a", {}), cell.get("b", {}), cell.get("ratio", {})
+        told.rows.append([
+            ", ".join(f"{k} {v}" for k, v in cell["key"].items() if v not in ({}, None) and k != "fingerprint"),
+            cell["verdict"], *(number(s["median_ns"]) / 1e9 if "median_ns" in s else None for s in (a, b)),
+            ratio.get("value"), ratio.get("ci_low"), ratio.get("ci_high"), cell.get("rank_test", {}).get("p"),
+            cell["reason"]])
+    counts = {k.removesuffix("_count"): v for k, v in document["summary"].items() if number(v)}
+    told.means = _say(", ".join(f"{v} {k}" for k, v in counts.items()) + ".")
+    told.sure = _say("Cells are matched by everything that names them.",
+                     *(f"The environments differ in {d['name']}: {d['a']} and {d['b']}"
+                       f"{'; that makes them incomparable' if d['required'] else ''}."
+                       for d in document["differences"]))
+    return told
+
+
+def _limits(document):
+    told = Told("What this machine can do at best")
+    told.what = _say("Ceilings of storage, page cache, memory and device link, measured in one run.")
+    told.columns = ["limit", "GB/s", "lowest", "highest", "n", "what"]
+    for entry in document["limits"]:
+        rates = [entry[k] and number(entry[k]) / 1e9 for k in ("bytes_per_s", "min_bytes_per_s", "max_bytes_per_s")]
+        told.rows.append([entry["name"], *rates, len(entry["samples_bytes_per_s"]),
+                          entry["what"] if entry["bytes_per_s"] is not None else entry.get("bytes_per_s_why")])
+    told.means = _say("A loader cannot be faster than what it has to go through.")
+    told.sure = _say("Medians with lowest and highest of the samples.")
+    return told
+
+
+TELLERS = {"h2d.bench": _bench, "h2d.bench-compare": _compare, "h2d.bench-limits": _limits,
+           "h2d.lab": _lab, "h2d.repro": _repro, "h2d.window-law": _law,
            "h2d.reference": _reference, "h2d.load": _load, "h2d.figures": _figures}
 
 
