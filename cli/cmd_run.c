@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,7 +29,7 @@ static const struct h2d_option_table table = {"Run options", options};
 static FILE *open_report(struct h2d_cli *cli, const char *path)
 {
 	/* A descriptor of our own, so that closing it leaves stderr open. */
-	int fd = path ? -1 : dup(STDERR_FILENO);
+	int fd = path ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 	FILE *out = path ? fopen(path, "we") : fd >= 0 ? fdopen(fd, "w") : NULL;
 
 	if (!out)

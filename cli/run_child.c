@@ -60,21 +60,33 @@ static void stopped(int signal_number)
 		kill(getpid(), SIGSTOP);
 }
 
+/* Everything that changed. As process 1 of a container we inherit others' children too.
+ * @return 1 when the command has ended, 0, or a negative errno */
+static int reap(struct h2d_run_outcome *o)
+{
+	int status;
+	pid_t got;
+
+	while ((got = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+		if (got != o->pid)
+			continue;
+		if (!WIFSTOPPED(status)) {
+			ended(status, o);
+			return 1;
+		}
+		stopped(WSTOPSIG(status));
+	}
+	return got < 0 && errno != EINTR ? -errno : 0;
+}
+
 static int watch(const sigset_t *set, struct h2d_run_outcome *o)
 {
 	for (;;) {
 		siginfo_t info;
-		int status;
-		pid_t got = waitpid(o->pid, &status, WNOHANG | WUNTRACED);
+		int rc = reap(o);
 
-		if (got < 0 && errno != EINTR)
-			return -errno;
-		if (got == o->pid && WIFSTOPPED(status)) {
-			stopped(WSTOPSIG(status));
-		} else if (got == o->pid) {
-			ended(status, o);
-			return 0;
-		}
+		if (rc)
+			return rc > 0 ? 0 : rc;
 		if (sigwaitinfo(set, &info) < 0)
 			continue;
 		/* What the terminal sends goes to the whole foreground group, the command
