@@ -52,6 +52,19 @@ static void opens_2d(word to, size_t pitch, size_t width, size_t height)
 #define LOOKUP_4(X, n) X(n, (word a, word b, word c, word d), (void)0, (a, b, c, d))
 #define LOOKUP_5(X, n) X(n, (word a, word b, word c, word d, word e), (void)0, (a, b, c, d, e))
 
+/* For variants that GetProcAddress knows and no name exports. */
+#define SPARE(X)                                                                               \
+	COPY_4(X, hipMemcpy_h2d)                                                               \
+	COPY_5(X, hipMemcpyAsync_h2d)                                                          \
+	COPY_3(X, hipMemcpyDtoH_h2d)                                                           \
+	COPY_4(X, hipMemcpyDtoHAsync_h2d)                                                      \
+	PIN(X, hipHostRegister_h2d)                                                            \
+	COPY_3(X, cuMemcpy_h2d)                                                                \
+	COPY_4(X, cuMemcpyAsync_h2d)                                                           \
+	COPY_3(X, cuMemcpyDtoH_h2d)                                                            \
+	COPY_4(X, cuMemcpyDtoHAsync_h2d)                                                       \
+	PIN_CUDA(X, cuMemHostRegister_h2d)
+
 #define COPIES(X)                                                                              \
 	COPY_4(X, hipMemcpy)                                                                   \
 	COPY_4(X, hipMemcpy_spt)                                                               \
@@ -83,7 +96,8 @@ static void opens_2d(word to, size_t pitch, size_t width, size_t height)
 	COPY_4(X, cuMemcpyDtoHAsync_v2)                                                        \
 	COPY_4(X, cuMemcpyDtoHAsync_v2_ptsz)                                                   \
 	PIN_CUDA(X, cuMemHostRegister)                                                         \
-	PIN_CUDA(X, cuMemHostRegister_v2)
+	PIN_CUDA(X, cuMemHostRegister_v2)                                                      \
+	SPARE(X)
 
 /* (symbol, where the function's address goes, …); CUDA 11 passes one argument less to the
  * third. */

@@ -51,8 +51,11 @@ uintptr_t ro_dlsym_choose(void *handle, const char *name)
 	if (!ro_next_dlsym)
 		resolve();
 	call = ro_device_call(name);
-	if (!call || handle == RTLD_NEXT)
+	if (!call)
 		return JUMP;
+	/* For the program itself, we are what comes next. */
+	if (handle == RTLD_NEXT)
+		return ro_device_real(call) ? JUMP : ABSENT;
 	/* A failing look-up leaves the message for dlerror() behind. */
 	if (handle != RTLD_DEFAULT) {
 		real = ro_next_dlsym(handle, name);

@@ -71,14 +71,19 @@ static void follow(const struct move *m)
 	ro.generation++;
 }
 
-/* Pieces in `range`, after its ends became borders. */
-static size_t pieces_in(struct ro_span range)
+/* Pieces in `range`, after its ends became borders; `all` tells whether they cover it. */
+static size_t pieces_in(struct ro_span range, bool *all)
 {
 	struct ro_piece *p = ro_table_from(&ro.table, range.start);
+	uintptr_t at = range.start;
 	size_t n = 0;
 
-	for (; p && p->start < range.end; p = ro_table_from(&ro.table, p->end))
+	for (; p && p->start < range.end; p = ro_table_from(&ro.table, p->end)) {
+		if (p->start == at)
+			at = p->end;
 		n++;
+	}
+	*all = at == range.end;
 	return n;
 }
 
@@ -155,7 +160,7 @@ static void *move_apart(const struct move *m, void *to)
 
 static void *remap_locked(struct move *m, void *old, size_t old_bytes, size_t bytes, void *to)
 {
-	bool fixed = m->flags & MREMAP_FIXED;
+	bool fixed = m->flags & MREMAP_FIXED, all;
 	size_t moved = m->to.end - m->to.start;
 	void *p;
 
@@ -164,7 +169,7 @@ static void *remap_locked(struct move *m, void *old, size_t old_bytes, size_t by
 		return sys_mremap(old, old_bytes, bytes, m->flags, to);
 	ro_table_split(&ro.table, m->from.start);
 	ro_table_split(&ro.table, m->from.end);
-	if (!ro_table_reserve(&ro.table, pieces_in(m->from) + 4)) {
+	if (!ro_table_reserve(&ro.table, pieces_in(m->from, &all) + 4)) {
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
@@ -174,7 +179,7 @@ static void *remap_locked(struct move *m, void *old, size_t old_bytes, size_t by
 		ro_count_written_locked((struct ro_span){m->from.start + moved, m->from.end},
 					1);
 	p = sys_mremap(old, old_bytes, bytes, m->flags, to);
-	if (p == MAP_FAILED && errno == EFAULT && pieces_in(m->from) > 1)
+	if (p == MAP_FAILED && errno == EFAULT && all)
 		p = move_apart(m, to);
 	return p;
 }
