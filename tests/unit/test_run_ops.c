@@ -8,7 +8,7 @@
 static void the_library_agrees_with_the_kernel(void)
 {
 	const char *wanted = getenv("H2D_RUN_OPS_SEEDS");
-	uint64_t seeds = wanted ? strtoull(wanted, NULL, 10) : 60;
+	uint64_t seeds = wanted ? strtoull(wanted, NULL, 10) : 30;
 	static uint8_t data[1500];
 	uint64_t kept = 0, faults = 0;
 	const struct h2d_run_record *r;

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program's own handling of SIGSEGV beside ours, and real crashes. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <ucontext.h>
+
+#include "under.h"
+
+/* Not to be known to the compiler: handlers change the one, and the other is no object. */
+static unsigned char *volatile map, *volatile nowhere = (unsigned char *)16;
+static sigjmp_buf back;
+static volatile int calls, nested_writes;
+static void *volatile fault_at;
+
+static void begin(void)
+{
+	map = under_map(under_file, UNDER_FILE_BYTES);
+	if (!map || strcmp(under_permissions(map), "r--p")) {
+		fprintf(stderr, "the mapping is not kept: the test is void\n");
+		exit(1);
+	}
+}
+
+static void recover(int sig, siginfo_t *info, void *context)
+{
+	(void)context;
+	calls += sig == SIGSEGV;
+	fault_at = info->si_addr;
+	siglongjmp(back, 1);
+}
+
+static void install(void (*handler)(int, siginfo_t *, void *), int flags, int block_all)
+{
+	struct sigaction act = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | flags};
+
+	sigemptyset(&act.sa_mask);
+	if (block_all)
+		sigfillset(&act.sa_mask);
+	REQUIRE(!sigaction(SIGSEGV, &act, NULL));
+}
+
+/* A real fault, from which the handler recovers. @return whether it came with the right address
+ */
+static int faults(volatile unsigned char *p)
+{
+	int before = calls;
+
+	if (!sigsetjmp(back, 1)) {
+		*p = 1;
+		return 0;
+	}
+	return calls == before + 1 && fault_at == (void *)p;
+}
+
+/* Kept writes and real faults by turns. */
+static void both(void)
+{
+	unsigned char *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *constant =
+		mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	for (int i = 0; i < 5; i++) {
+		map[(size_t)(2 * i + 1) * MIB] = 1;
+		CHECK(map[(size_t)(2 * i + 1) * MIB] == 1);
+		CHECK(faults(none + i));
+		CHECK(faults(constant + i));
+		CHECK(faults(nowhere + i));
+	}
+}
+
+static void handler_before(void)
+{
+	install(recover, 0, 0);
+	begin();
+	both();
+}
+
+static void handler_after(void)
+{
+	begin();
+	map[0] = 1;
+	install(recover, 0, 1);
+	both();
+}
+
+static void on_an_alternate_stack(void)
+{
+	stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};
+
+	REQUIRE(!sigaltstack(&stack, NULL));
+	install(recover, SA_ONSTACK, 0);
+	begin();
+	both();
+	install(recover, SA_ONSTACK | (int)SA_NODEFER, 0);
+	both();
+}
+
+static void by_signal(void)
+{
+	begin();
+	CHECK(signal(SIGSEGV, SIG_IGN) == SIG_DFL);
+	CHECK(signal(SIGSEGV, SIG_DFL) == SIG_IGN);
+	CHECK(!raise(0) && map[0] == 8);
+	map[MIB] = 1;
+	CHECK(map[MIB] == 1);
+}
+
+static void write_inside(int sig, siginfo_t *info, void *context)
+{
+	sigset_t now;
+
+	(void)sig;
+	(void)info;
+	(void)context;
+	map[8 * MIB] = 3; /* kept: must come through though SIGSEGV counts as blocked here */
+	nested_writes += map[8 * MIB] == 3;
+	pthread_sigmask(SIG_BLOCK, NULL, &now);
+	nested_writes += sigismember(&now, SIGSEGV) == 1;
+	siglongjmp(back, 1);
+}
+
+static void a_write_inside_the_handler(void)
+{
+	sigset_t now;
+
+	begin();
+	install(write_inside, 0, 0);
+	if (!sigsetjmp(back, 1))
+		*nowhere = 1;
+	CHECK_EQ(nested_writes, 2);
+	pthread_sigmask(SIG_BLOCK, NULL, &now);
+	CHECK_EQ(sigismember(&now, SIGSEGV), 0);
+	install(recover, 0, 0);
+	both();
+}
+
+static void fault_inside(int sig, siginfo_t *info, void *context)
+{
+	(void)sig;
+	(void)context;
+	calls++;
+	if (calls > 1)
+		_exit(9);
+	*(volatile char *)info->si_addr = 2;
+}
+
+static void a_fault_inside_the_handler(void)
+{
+	begin();
+	install(fault_inside, 0, 0);
+	*nowhere = 1;
+}
+
+static void count_only(int sig)
+{
+	calls += sig == SIGSEGV;
+}
+
+static void told_what_it_asked(void)
+{
+	struct sigaction act = {.sa_handler = count_only, .sa_flags = SA_RESTART}, old;
+	sigset_t set, was;
+
+	begin();
+	map[0] = 1;
+	sigemptyset(&act.sa_mask);
+	sigaddset(&act.sa_mask, SIGUSR1);
+	CHECK(!sigaction(SIGSEGV, &act, &old) && old.sa_handler == SIG_DFL);
+	CHECK(!sigaction(SIGSEGV, NULL, &old) && old.sa_handler == count_only);
+	CHECK(sigismember(&old.sa_mask, SIGUSR1) && !sigismember(&old.sa_mask, SIGUSR2));
+	CHECK_EQ(old.sa_flags & (SA_RESTART | SA_ONSTACK | SA_SIGINFO), SA_RESTART);
+	sigfillset(&act.sa_mask);
+	CHECK(!sigaction(SIGUSR1, &act, NULL) && !sigaction(SIGUSR1, NULL, &old));
+	CHECK_EQ(sigismember(&old.sa_mask, SIGSEGV), 1);
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	CHECK(!sigprocmask(SIG_BLOCK, &set, &was) && !sigismember(&was, SIGSEGV));
+	CHECK(!sigprocmask(SIG_BLOCK, NULL, &was) && sigismember(&was, SIGSEGV) == 1);
+	map[5 * MIB] = 1; /* would kill if it were blocked */
+	raise(SIGSEGV);
+	CHECK_EQ(calls, 0);
+	CHECK(!sigprocmask(SIG_UNBLOCK, &set, &was) && sigismember(&was, SIGSEGV) == 1);
+	CHECK_EQ(calls, 1);
+	raise(SIGSEGV);
+	CHECK_EQ(calls, 2);
+	sigfillset(&set);
+	CHECK(!pthread_sigmask(SIG_SETMASK, &set, &was) && !sigismember(&was, SIGSEGV));
+	map[7 * MIB] = 1;
+	CHECK(!pthread_sigmask(SIG_SETMASK, &was, &set) && sigismember(&set, SIGSEGV) == 1);
+	CHECK(!sigprocmask(SIG_BLOCK, NULL, &was) && !sigismember(&was, SIGSEGV));
+	CHECK_EQ(sigprocmask(77, &set, NULL), -1);
+}
+
+static void in_another_handler(int sig)
+{
+	calls += sig == SIGUSR1;
+	map[6 * MIB] = 4;
+	map = under_map(under_file, UNDER_FILE_BYTES); /* and one is made there */
+	map[9 * MIB] = 5;
+}
+
+static void other_handlers_write(void)
+{
+	struct sigaction act = {.sa_handler = in_another_handler};
+	unsigned char *first;
+	sigset_t all;
+
+	begin();
+	first = map;
+	sigfillset(&act.sa_mask);
+	REQUIRE(!sigaction(SIGUSR1, &act, NULL));
+	raise(SIGUSR1);
+	CHECK(first[6 * MIB] == 4 && map != first && map[9 * MIB] == 5);
+	CHECK_STR(under_permissions(map), "r--p");
+	sigfillset(&all);
+	sigdelset(&all, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &act.sa_mask, NULL);
+	raise(SIGUSR1);
+	sigsuspend(&all);
+	CHECK_EQ(calls, 2);
+}
+
+static void *write_blocked(void *user)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	map[(size_t)user * 2 * MIB] = 1;
+	return NULL;
+}
+
+static void threads_with_all_blocked(void)
+{
+	pthread_t threads[4];
+
+	begin();
+	for (size_t i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, write_blocked, (void *)(i + 1));
+	for (size_t i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	CHECK(map[2 * MIB] == 1 && map[8 * MIB] == 1);
+}
+
+static void reset_after_one(void)
+{
+	struct sigaction old;
+
+	begin();
+	install(recover, (int)SA_RESETHAND, 0);
+	map[0] = 1; /* ours: not the one */
+	CHECK(faults(nowhere));
+	CHECK(!sigaction(SIGSEGV, NULL, &old) && old.sa_handler == SIG_DFL);
+	map[4 * MIB] = 1;
+	*nowhere = 1;
+}
+
+static void ignored_but_real(void)
+{
+	begin();
+	signal(SIGSEGV, SIG_IGN);
+	raise(SIGSEGV);
+	map[MIB] = 1;
+	*nowhere = 1;
+	_exit(3);
+}
+
+static void sent(void)
+{
+	begin();
+	raise(SIGSEGV);
+	_exit(3);
+}
+
+/* A debugger sees the last SIGSEGV where the write was, and so does a core dump. */
+static void crash_at_the_right_place(void)
+{
+	static unsigned char *volatile target;
+	int status = 0, stops = 0;
+	siginfo_t info = {0};
+	pid_t pid;
+#if defined(__x86_64__)
+	struct user_regs_struct first = {0}, last = {0};
+#endif
+
+	begin();
+	target = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pid = fork();
+	if (!pid) {
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		map[0] = 1;
+		target[5] = 1;
+		_exit(0);
+	}
+	while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
+		CHECK_EQ(WSTOPSIG(status), SIGSEGV);
+		ptrace(PTRACE_GETSIGINFO, pid, NULL, &info);
+		if (info.si_addr == target + 5) {
+			stops++;
+#if defined(__x86_64__)
+			ptrace(PTRACE_GETREGS, pid, NULL, stops == 1 ? &first : &last);
+#endif
+		}
+		ptrace(PTRACE_CONT, pid, NULL, (void *)(long)WSTOPSIG(status));
+	}
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+	CHECK(stops >= 2 && info.si_addr == target + 5 && info.si_code == SEGV_ACCERR);
+#if defined(__x86_64__)
+	CHECK(last.rip == first.rip && last.rsp == first.rsp && last.rip);
+#endif
+}
+
+static void look_crash(struct h2d_run_state *s)
+{
+	/* Counted at the crash, too. */
+	CHECK_EQ(UNDER_SUM(s, written_page_count), 1);
+}
+
+static const struct under_case cases[] = {
+	{"handler_before", handler_before, NULL, 0, NULL},
+	{"handler_after", handler_after, NULL, 0, NULL},
+	{"on_an_alternate_stack", on_an_alternate_stack, NULL, 0, NULL},
+	{"by_signal", by_signal, NULL, 0, NULL},
+	{"a_write_inside_the_handler", a_write_inside_the_handler, NULL, 0, NULL},
+	{"a_fault_inside_the_handler", a_fault_inside_the_handler, NULL, SIGSEGV, NULL},
+	{"told_what_it_asked", told_what_it_asked, NULL, 0, NULL},
+	{"other_handlers_write", other_handlers_write, NULL, 0, NULL},
+	{"threads_with_all_blocked", threads_with_all_blocked, NULL, 0, NULL},
+	{"reset_after_one", reset_after_one, NULL, SIGSEGV, NULL},
+	{"ignored_but_real", ignored_but_real, look_crash, SIGSEGV, NULL},
+	{"sent", sent, NULL, SIGSEGV, NULL},
+	{"crash_at_the_right_place", crash_at_the_right_place, look_crash, 0, NULL},
+};
+
+UNDER_MAIN(cases)
