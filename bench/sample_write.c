@@ -288,6 +288,23 @@ static void write_outcome(struct h2d_json *j, const struct h2d_bench_sample *s)
 	}
 }
 
+enum { DETAILS_DEPTH = 8 };
+
+/* A loader's own members: what nests deeper than any use would not fit into a document. */
+static bool too_deep(const json_t *value, int left)
+{
+	json_t *member;
+	const char *key;
+	size_t i;
+
+	if (!left)
+		return json_is_object(value) || json_is_array(value);
+	json_object_foreach((json_t *)(uintptr_t)value, key,
+			    member) if (too_deep(member, left - 1)) return true;
+	json_array_foreach(value, i, member) if (too_deep(member, left - 1)) return true;
+	return false;
+}
+
 /* Members of both answers, those of the load last. */
 static void write_adapter(struct h2d_json *j, const struct h2d_bench_sample *s)
 {
@@ -306,6 +323,10 @@ static void write_adapter(struct h2d_json *j, const struct h2d_bench_sample *s)
 
 		if (json_is_object(late))
 			json_object_update(all, late);
+		if (too_deep(all, DETAILS_DEPTH)) {
+			json_object_clear(all);
+			json_object_set_new(all, "dropped", json_string("nested too deeply"));
+		}
 		h2d_value_write(j, "details", all, true);
 		json_decref(all);
 	}
