@@ -3,12 +3,31 @@
 #include <string.h>
 
 #include "commands.h"
-#include "core/hostfs.h"
 #include "device/device.h"
+#include "device/pci.h"
 #include "text.h"
 #include "transfer_options.h"
 
-enum { DEVICES_MAX = 64 };
+enum { DEVICES_MAX = 64, RUNTIMES_MAX = 8 };
+
+struct values {
+	const char *root;
+};
+
+static const struct h2d_option options[] = {
+	{"root", 0, H2D_OPTION_TEXT, "DIR",
+	 "Read what the kernel says of the bus below DIR instead of /. For captures of other "
+	 "machines.",
+	 NULL, H2D_WORD_FILE, offsetof(struct values, root), 0, 0},
+	{0},
+};
+static const struct h2d_option_table device_options = {"Options", options};
+
+/* A run-time library that a back-end looked for. */
+struct runtime_row {
+	const char *backend;
+	struct h2d_runtime found;
+};
 
 /* One line: a device that can be used, or a back-end with the reason why it has none. */
 struct row {
@@ -17,6 +36,10 @@ struct row {
 	bool available;
 	struct h2d_device_info info;
 	char hardware[128], pci_address[32];
+	bool on_bus; /* `pci` holds what the kernel says of it */
+	struct h2d_pci pci;
+	bool asked_storage, storage; /* whether storage-to-device works, else why not */
+	char storage_why[256];
 };
 
 static const struct h2d_backend *find_backend(const char *name)
@@ -35,7 +58,7 @@ static void keep_line(void *user, enum h2d_log_level level, const char *line)
 		snprintf(r->why, sizeof(r->why), "%s", line);
 }
 
-static void open_row(struct row *r)
+static void open_row(struct row *r, const char *root)
 {
 	struct h2d_device_opts opts = H2D_OPTS(opts);
 	struct h2d_device *dev = NULL;
@@ -54,11 +77,18 @@ static void open_row(struct row *r)
 		r->available = true;
 		snprintf(r->hardware, sizeof(r->hardware), "%s", r->info.hardware);
 		snprintf(r->pci_address, sizeof(r->pci_address), "%s", r->info.pci_address);
+		r->on_bus = r->pci_address[0] && !h2d_pci_read(root, r->pci_address, &r->pci);
+		if (r->on_bus && r->pci.numa_node >= 0)
+			r->info.numa_node = r->pci.numa_node;
+		r->asked_storage = dev->caps & H2D_DEV_READ_FILE;
+		r->storage = r->asked_storage &&
+			     !dev->backend->read_file_check(dev, r->storage_why,
+							    sizeof(r->storage_why));
 	}
 	h2d_device_close(dev);
 }
 
-static size_t fill(struct row *rows, const char *name)
+static size_t fill(struct row *rows, const char *name, const char *root)
 {
 	const struct h2d_backend *b = find_backend(name);
 	unsigned count = 1;
@@ -87,51 +117,116 @@ static size_t fill(struct row *rows, const char *name)
 			snprintf(rows[i].name, sizeof(rows[i].name), "%s", name);
 		else
 			snprintf(rows[i].name, sizeof(rows[i].name), "%s:%u", name, i);
-		open_row(&rows[i]);
+		open_row(&rows[i], root);
 	}
 	return count;
 }
 
-static size_t collect(struct row *rows)
+static size_t collect(struct row *rows, const char *root)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; h2d_known_backends[i] && n + 16 < DEVICES_MAX; i++)
-		n += fill(rows + n, h2d_known_backends[i]);
+		n += fill(rows + n, h2d_known_backends[i], root);
 	return n;
 }
 
-static void sysfs_text(char *out, size_t cap, const char *address, const char *file)
+static size_t collect_runtimes(struct runtime_row *rows)
 {
-	char path[256];
+	size_t n = 0;
 
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", address, file);
-	if (h2d_hostfs_read(NULL, path, out, cap) < 0)
-		out[0] = 0;
+	for (size_t i = 0; h2d_backends[i] && n < RUNTIMES_MAX; i++) {
+		if (!h2d_backends[i]->runtime)
+			continue;
+		rows[n].backend = h2d_backends[i]->name;
+		h2d_backends[i]->runtime(&rows[n++].found);
+	}
+	return n;
 }
 
-static void link_json(struct h2d_json *j, const struct row *r)
+static void text_or_null(struct h2d_json *j, const char *key, const char *value,
+			 const char *why)
 {
-	char speed[64], top[64], width[64], widest[64];
+	if (value[0])
+		h2d_json_string(j, key, value);
+	else
+		h2d_cli_null(j, key, why);
+}
 
-	if (!r->pci_address[0]) {
-		h2d_cli_null(j, "link", "not on a PCI bus");
-		return;
+static void runtime_json(struct h2d_json *j, const struct runtime_row *row)
+{
+	const struct h2d_runtime *r = &row->found;
+
+	h2d_json_object_begin(j, NULL);
+	h2d_json_string(j, "backend", row->backend);
+	text_or_null(j, "library", r->library, "none was loaded");
+	text_or_null(j, "path", r->path, r->library[0] ? "unknown" : "none was loaded");
+	text_or_null(j, "version", r->version, r->library[0] ? "unknown" : "none was loaded");
+	h2d_json_u64(j, "device_count", r->device_count);
+	if (r->error_code) {
+		h2d_json_object_begin(j, "error");
+		h2d_json_string(j, "name", r->error_name);
+		h2d_json_i64(j, "code", r->error_code);
+		h2d_json_object_end(j);
+	} else {
+		h2d_cli_null(j, "error", "no call of it failed");
 	}
-	sysfs_text(speed, sizeof(speed), r->pci_address, "current_link_speed");
-	sysfs_text(top, sizeof(top), r->pci_address, "max_link_speed");
-	sysfs_text(width, sizeof(width), r->pci_address, "current_link_width");
-	sysfs_text(widest, sizeof(widest), r->pci_address, "max_link_width");
-	if (!speed[0] || !width[0]) {
-		h2d_cli_null(j, "link", "the kernel does not tell");
-		return;
-	}
-	h2d_json_object_begin(j, "link");
-	h2d_json_double(j, "speed_gt_per_s", strtod(speed, NULL));
-	h2d_json_double(j, "speed_max_gt_per_s", strtod(top, NULL));
-	h2d_json_u64(j, "lane_count", strtoull(width, NULL, 10));
-	h2d_json_u64(j, "lane_max_count", strtoull(widest, NULL, 10));
+	text_or_null(j, "reason", r->why, "it has devices");
 	h2d_json_object_end(j);
+}
+
+static void number_or_null(struct h2d_json *j, const char *key, double value)
+{
+	if (value > 0)
+		h2d_json_double(j, key, value);
+	else
+		h2d_cli_null(j, key, "the kernel does not tell");
+}
+
+static void count_or_null(struct h2d_json *j, const char *key, uint32_t value)
+{
+	if (value)
+		h2d_json_u64(j, key, value);
+	else
+		h2d_cli_null(j, key, "the kernel does not tell");
+}
+
+static void bus_json(struct h2d_json *j, const struct row *r)
+{
+	const char *why =
+		r->pci_address[0] ? "the kernel does not list it" : "not on a PCI bus";
+
+	if (r->on_bus) {
+		h2d_json_object_begin(j, "link");
+		number_or_null(j, "speed_gt_per_s", r->pci.speed_gt_per_s);
+		number_or_null(j, "speed_max_gt_per_s", r->pci.speed_max_gt_per_s);
+		count_or_null(j, "lane_count", r->pci.lane_count);
+		count_or_null(j, "lane_max_count", r->pci.lane_max_count);
+		h2d_json_object_end(j);
+	} else {
+		h2d_cli_null(j, "link", why);
+	}
+	if (r->on_bus && r->pci.iommu_group >= 0) {
+		h2d_json_object_begin(j, "iommu");
+		h2d_json_i64(j, "group", r->pci.iommu_group);
+		text_or_null(j, "type", r->pci.iommu_type, "the kernel does not tell");
+		h2d_json_object_end(j);
+	} else {
+		h2d_cli_null(j, "iommu", r->on_bus ? "it is behind none" : why);
+	}
+}
+
+static void storage_json(struct h2d_json *j, const struct row *r)
+{
+	if (r->storage || r->asked_storage) {
+		h2d_json_bool(j, "storage_to_device", r->storage);
+		if (!r->storage)
+			h2d_json_string(j, "storage_to_device_why", r->storage_why);
+	} else {
+		h2d_cli_null(j, "storage_to_device",
+			     r->available ? "its back-end has no such thing"
+					  : "the device is not available");
+	}
 }
 
 static void row_json(struct h2d_json *j, const struct row *r)
@@ -172,16 +267,23 @@ static void row_json(struct h2d_json *j, const struct row *r)
 		h2d_json_bool(j, "unified", r->info.unified);
 	else
 		h2d_cli_null(j, "unified", r->available ? "unknown" : gone);
-	link_json(j, r);
+	bus_json(j, r);
+	storage_json(j, r);
 	h2d_json_object_end(j);
 }
 
-static int document(struct h2d_cli *cli, const struct row *rows, size_t count)
+static int document(struct h2d_cli *cli, const struct row *rows, size_t count,
+		    const struct runtime_row *runtimes, size_t runtime_count)
 {
 	struct h2d_json j;
 
 	h2d_cli_document(cli, &j, "h2d.devices", 1, 0);
 	h2d_json_string(&j, "default", h2d_default_device());
+	text_or_null(&j, "default_reason", h2d_default_device_why(), "it is the first choice");
+	h2d_json_array_begin(&j, "runtimes");
+	for (size_t i = 0; i < runtime_count; i++)
+		runtime_json(&j, &runtimes[i]);
+	h2d_json_array_end(&j);
 	h2d_json_array_begin(&j, "devices");
 	for (size_t i = 0; i < count; i++)
 		row_json(&j, &rows[i]);
@@ -189,36 +291,69 @@ static int document(struct h2d_cli *cli, const struct row *rows, size_t count)
 	return h2d_cli_document_end(cli, &j);
 }
 
-static void print(FILE *out, const struct row *rows, size_t count)
+static void print_bus(FILE *out, const struct row *r)
+{
+	const struct h2d_pci *p = &r->pci;
+
+	fprintf(out, ", PCI %s", r->pci_address);
+	if (!r->on_bus)
+		return;
+	if (p->speed_gt_per_s > 0 && p->lane_count)
+		fprintf(out, " (%g GT/s x%u", p->speed_gt_per_s, p->lane_count);
+	if (p->speed_gt_per_s > 0 && p->lane_count && p->speed_max_gt_per_s > 0 &&
+	    p->lane_max_count)
+		fprintf(out, " of %g GT/s x%u", p->speed_max_gt_per_s, p->lane_max_count);
+	if (p->speed_gt_per_s > 0 && p->lane_count)
+		fputc(')', out);
+	if (p->iommu_group >= 0)
+		fprintf(out, ", IOMMU %s", p->iommu_type[0] ? p->iommu_type : "on");
+}
+
+static void print_row(FILE *out, const struct row *r)
 {
 	char size[32];
 
-	for (size_t i = 0; i < count; i++) {
-		const struct row *r = &rows[i];
+	fprintf(out, "%-10s ", r->name);
+	if (!r->available) {
+		fputs("not available: ", out);
+		h2d_text_safe(out, r->why, strlen(r->why));
+		fputc('\n', out);
+		return;
+	}
+	fputs(r->hardware[0] ? r->hardware : r->summary, out);
+	if (r->info.memory_bytes) {
+		h2d_text_bytes(size, sizeof(size), r->info.memory_bytes);
+		fprintf(out, ", %s", size);
+	}
+	if (r->info.unified == 1 && r->pci_address[0])
+		fputs(" shared with the host", out);
+	if (r->info.numa_node >= 0)
+		fprintf(out, ", NUMA node %d", r->info.numa_node);
+	if (r->pci_address[0])
+		print_bus(out, r);
+	fputc('\n', out);
+	if (r->asked_storage) {
+		fprintf(out, "%-10s storage to device: %s", "", r->storage ? "yes" : "no: ");
+		h2d_text_safe(out, r->storage_why, r->storage ? 0 : strlen(r->storage_why));
+		fputc('\n', out);
+	}
+}
 
-		fprintf(out, "%-10s ", r->name);
-		if (!r->available) {
-			fputs("not available: ", out);
-			h2d_text_safe(out, r->why, strlen(r->why));
-			fputc('\n', out);
-			continue;
-		}
-		fputs(r->hardware[0] ? r->hardware : r->summary, out);
-		if (r->info.memory_bytes) {
-			h2d_text_bytes(size, sizeof(size), r->info.memory_bytes);
-			fprintf(out, ", %s", size);
-		}
-		if (r->info.numa_node >= 0)
-			fprintf(out, ", NUMA node %d", r->info.numa_node);
-		if (r->pci_address[0]) {
-			char speed[64], width[64];
+static void print(FILE *out, const struct row *rows, size_t count,
+		  const struct runtime_row *runtimes, size_t runtime_count)
+{
+	for (size_t i = 0; i < count; i++)
+		print_row(out, &rows[i]);
+	fputs("\nRuntimes\n", out);
+	for (size_t i = 0; i < runtime_count; i++) {
+		const struct h2d_runtime *r = &runtimes[i].found;
 
-			sysfs_text(speed, sizeof(speed), r->pci_address, "current_link_speed");
-			sysfs_text(width, sizeof(width), r->pci_address, "current_link_width");
-			fprintf(out, ", PCI %s", r->pci_address);
-			if (speed[0])
-				fprintf(out, " (%s x%s)", speed, width);
-		}
+		fprintf(out, "%-10s %s", runtimes[i].backend,
+			r->library[0] ? r->library : "none");
+		if (r->path[0])
+			fprintf(out, ", %s", r->path);
+		if (r->version[0])
+			fprintf(out, ", version %s", r->version);
 		fputc('\n', out);
 	}
 	fprintf(out, "\nWithout --device: %s\n", h2d_default_device());
@@ -227,20 +362,27 @@ static void print(FILE *out, const struct row *rows, size_t count)
 static int run(struct h2d_cli *cli, void *values, int count, char **words)
 {
 	struct row *rows = calloc(DEVICES_MAX, sizeof(*rows));
-	size_t n;
+	struct runtime_row *runtimes = calloc(RUNTIMES_MAX, sizeof(*runtimes));
+	const struct values *v = values;
 	int exit = H2D_EXIT_OK;
+	size_t n, runtime_count;
 
-	(void)values;
 	(void)count;
 	(void)words;
-	if (!rows)
-		return h2d_cli_error(cli, H2D_EXIT_SYSTEM, "out of memory");
-	n = collect(rows);
+	if (!rows || !runtimes) {
+		exit = h2d_cli_error(cli, H2D_EXIT_SYSTEM, "out of memory");
+		goto out;
+	}
+	cli->root = v->root;
+	n = collect(rows, v->root);
+	runtime_count = collect_runtimes(runtimes);
 	if (cli->common.json)
-		exit = document(cli, rows, n);
+		exit = document(cli, rows, n, runtimes, runtime_count);
 	else
-		print(cli->out, rows, n);
+		print(cli->out, rows, n, runtimes, runtime_count);
+out:
 	free(rows);
+	free(runtimes);
 	return exit;
 }
 
@@ -250,10 +392,14 @@ const struct h2d_command h2d_command_devices = {
 	.arguments = "",
 	.description =
 		(const char *const[]){
-			"Lists the devices that weights can be loaded onto, with memory, NUMA "
-			"node "
-			"and bus link. Back-ends without a device are listed with the reason.",
+			"Lists the devices that weights can be loaded onto: memory, NUMA node, "
+			"bus link as it is and at most, IOMMU, and whether storage-to-device "
+			"works. Back-ends without a device are listed with the reason.",
+			"Then the run-time libraries that were found, and which device is used "
+			"without --device.",
 			NULL,
 		},
+	.options = (const struct h2d_option_table *const[]){&device_options, NULL},
+	.values_bytes = sizeof(struct values),
 	.run = run,
 };

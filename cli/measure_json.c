@@ -10,6 +10,8 @@ static void device_json(struct h2d_json *j, const struct h2d_transfer_values *v,
 	h2d_json_string(j, "name", d->name);
 	h2d_json_string(j, "backend", d->backend);
 	h2d_json_bool(j, "by_default", !v->device);
+	if (!v->device)
+		h2d_json_string(j, "default_reason", h2d_default_device_why());
 	if (d->hardware && d->hardware[0])
 		h2d_json_string(j, "hardware", d->hardware);
 	else

@@ -67,50 +67,6 @@ void h2d_transfer_opts(struct h2d_cli *cli, struct h2d_transfer_values *v,
 	opts->trace_path = v->trace;
 }
 
-/* In the order in which they are preferred. */
-static const char *const preferred[] = {"hip", "cuda", "opencl"};
-
-static bool is_here(const char *name)
-{
-	unsigned count = 0;
-	char why[256];
-
-	for (size_t i = 0; h2d_backends[i]; i++)
-		if (!strcmp(h2d_backends[i]->name, name))
-			return h2d_backends[i]->probe &&
-			       !h2d_backends[i]->probe(&count, why, sizeof(why)) && count;
-	return false;
-}
-
-/* Open a preferred device, silently; an OpenCL device counts when it is a GPU, which lies on a
- * bus, and not a processor, which does not. */
-static struct h2d_device *try_device(const char *name)
-{
-	struct h2d_device_opts opts = H2D_OPTS(opts);
-	struct h2d_device_info info = H2D_OPTS(info);
-	struct h2d_device *dev;
-
-	if (!is_here(name) || h2d_device_open(name, &opts, &dev))
-		return NULL;
-	if (strcmp(name, "opencl") || (!h2d_device_info(dev, &info) && info.pci_address[0]))
-		return dev;
-	h2d_device_close(dev);
-	return NULL;
-}
-
-const char *h2d_default_device(void)
-{
-	for (size_t i = 0; i < sizeof(preferred) / sizeof(preferred[0]); i++) {
-		struct h2d_device *dev = try_device(preferred[i]);
-
-		if (dev) {
-			h2d_device_close(dev);
-			return preferred[i];
-		}
-	}
-	return "host";
-}
-
 int h2d_transfer_device(struct h2d_cli *cli, const struct h2d_transfer_values *v, bool readable,
 			struct h2d_device **dev, struct h2d_device_info *info)
 {
@@ -118,12 +74,19 @@ int h2d_transfer_device(struct h2d_cli *cli, const struct h2d_transfer_values *v
 	const char *spec = v->device ? v->device : h2d_default_device();
 	int rc;
 
-	if (!h2d_word_in(h2d_backend_names(), spec, strcspn(spec, ":")))
+	if (!h2d_word_in(h2d_backend_names(), spec, strcspn(spec, ":,")))
 		return h2d_cli_error(cli, H2D_EXIT_DEVICE,
 				     "device %s: not available: not part of this build", spec);
 	*info = (struct h2d_device_info)H2D_OPTS(*info);
 	opts.log = h2d_cli_log;
 	opts.log_user = cli;
+	if (!v->device && h2d_default_device_why()[0]) {
+		char line[768];
+
+		snprintf(line, sizeof(line), "device %s, since: %s", spec,
+			 h2d_default_device_why());
+		h2d_cli_log(cli, H2D_LOG_INFO, line);
+	}
 	rc = h2d_device_open(spec, &opts, dev);
 	if (!rc)
 		rc = h2d_device_info(*dev, info);

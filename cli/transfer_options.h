@@ -31,7 +31,9 @@ void h2d_transfer_opts(struct h2d_cli *cli, struct h2d_transfer_values *v,
 int h2d_transfer_device(struct h2d_cli *cli, const struct h2d_transfer_values *v, bool readable,
 			struct h2d_device **dev, struct h2d_device_info *info);
 /** The spec that a command without --device uses, as h2d_transfer_device() finds it; a static
- *  text. Opens devices to see. */
+ *  text. Opens devices to see, once. */
 const char *h2d_default_device(void);
+/** Why the ones that come before it are not used, in one line; "" when it is the first. */
+const char *h2d_default_device_why(void);
 
 #endif

@@ -359,7 +359,7 @@ const struct h2d_backend h2d_backend_hip = {
 	.summary = "AMD GPUs by the HIP runtime",
 	.abi = H2D_BACKEND_ABI,
 	.caps = H2D_DEV_READABLE | H2D_DEV_PINNED | H2D_DEV_REGISTER | H2D_DEV_COPY_2D |
-		H2D_DEV_CALLER_STREAM | H2D_DEV_UNIFIED,
+		H2D_DEV_CALLER_STREAM | H2D_DEV_UNIFIED | H2D_DEV_READ_FILE,
 	.probe = hip_probe,
 	.runtime = hip_runtime,
 	.open = hip_open,
