@@ -207,7 +207,7 @@ static void print_result(struct h2d_cli *cli, struct h2d_bench_matrix *m,
 
 /* ---- the outcome ---- */
 
-static int judge(struct h2d_cli *cli, const json_t *document)
+static int judge(const json_t *document)
 {
 	const json_t *cells = json_object_get(document, "cells");
 	size_t ok = 0, bad = 0;
@@ -230,7 +230,6 @@ static int judge(struct h2d_cli *cli, const json_t *document)
 		fputs("h2d: no cell could be measured here\n", stderr);
 		return H2D_EXIT_UNKNOWN;
 	}
-	(void)cli;
 	return H2D_EXIT_OK;
 }
 
@@ -253,7 +252,7 @@ static int report(struct h2d_cli *cli, struct h2d_bench_matrix *m,
 		return h2d_cli_fail(cli, H2D_STAGE_INPUT, rc, "%s", outcome->result);
 	if (!cli->common.json && !cli->common.quiet)
 		print_result(cli, m, document, outcome->result);
-	exit = judge(cli, document);
+	exit = judge(document);
 	json_decref(document);
 	return exit;
 }
