@@ -37,7 +37,9 @@ static const struct h2d_option options[] = {
 	{"blocks", 0, H2D_OPTION_NUMBER, "N", "Samples per cell, instead of the matrix's.",
 	 NULL, 0, AT(blocks), 1, 10000},
 	{"dry-run", 0, H2D_OPTION_FLAG, NULL,
-	 "Measure nothing. Print the cells, the bytes to move and the time that may take.",
+	 "Measure nothing. Print the cells, the bytes to move and the time that may take. For "
+	 "the "
+	 "estimate 64 MiB of the first checkpoint are dropped from the page cache and read.",
 	 NULL, 0, AT(dry_run), 0, 0},
 	{"limits", 0, H2D_OPTION_TEXT, "FILE",
 	 "Keep this document of h2d bench limits --json with the result. What is printed then "
