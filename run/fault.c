@@ -25,7 +25,7 @@ static bool answer(uintptr_t addr)
 
 	if (!ro_near(addr, 1))
 		return false;
-	ro_lock_take(&ro.lock);
+	ro_take();
 	p = ro_table_at(&ro.table, addr);
 	/* Everything that could have made this fault out of date moves the generation. If it
 	 * did since this thread was last here, try again; if not, the fault is the program's
@@ -35,7 +35,7 @@ static bool answer(uintptr_t addr)
 	else
 		done = ro_thread.generation != ro.generation;
 	ro_thread.generation = ro.generation;
-	ro_lock_drop(&ro.lock);
+	ro_drop();
 	return done;
 }
 
@@ -43,11 +43,11 @@ static struct ro_action take_action(void)
 {
 	struct ro_action action;
 
-	ro_lock_take(&ro.lock);
+	ro_take();
 	action = ro.action;
 	if (action.flags & (int)SA_RESETHAND && action.handler != (void *)SIG_IGN)
 		ro.action.handler = (void *)SIG_DFL;
-	ro_lock_drop(&ro.lock);
+	ro_drop();
 	return action;
 }
 

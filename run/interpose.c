@@ -20,8 +20,13 @@ void ro_resolve(void)
 	memcpy(&ro.sigaction, &p, sizeof(p));
 }
 
+static void (*next_exit)(int);
+
 __attribute__((constructor)) static void begin(void)
 {
+	void *p = ro_next("_exit");
+
+	memcpy(&next_exit, &p, sizeof(p));
 	ro_resolve();
 	ro_resolve_io();
 	ro_init();
@@ -39,6 +44,8 @@ __attribute__((destructor)) static void end(void)
 RO_PUBLIC void _exit(int status)
 {
 	ro_end();
+	if (next_exit)
+		next_exit(status);
 	for (;;)
 		syscall(SYS_exit_group, status);
 }

@@ -67,6 +67,8 @@ struct ro_thread {
 	uint32_t generation; /* last one seen by this thread's fault handler */
 	bool blocked;	     /* SIGSEGV, in the program's view */
 	bool pending;	     /* it was sent while blocked */
+	bool forking;	     /* this thread holds the lock over fork(), whose other handlers may
+			      * map, unmap and write */
 	siginfo_t info;
 };
 
@@ -77,7 +79,7 @@ extern __thread struct ro_thread ro_thread __attribute__((tls_model("initial-exe
 /** Read the environment once; cheap afterwards. */
 void ro_init(void);
 
-/** To be called with all signals blocked around fork(), by pthread_atfork. */
+/** Around fork(), by pthread_atfork: no other thread is inside the table when it is copied. */
 void ro_fork_prepare(void);
 void ro_fork_parent(void);
 void ro_fork_child(void);
@@ -88,6 +90,10 @@ void ro_count_calls(unsigned n);
 /** Block signals and take the lock. @return for ro_leave() */
 ro_signals ro_enter(void);
 void ro_leave(ro_signals before);
+
+/** The lock alone, where all signals are blocked already. */
+void ro_take(void);
+void ro_drop(void);
 
 /* ---- keep.c */
 

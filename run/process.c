@@ -10,18 +10,30 @@ __thread struct ro_thread ro_thread __attribute__((tls_model("initial-exec")));
 
 static ro_signals before_fork;
 
+void ro_take(void)
+{
+	if (!ro_thread.forking)
+		ro_lock_take(&ro.lock);
+}
+
+void ro_drop(void)
+{
+	if (!ro_thread.forking)
+		ro_lock_drop(&ro.lock);
+}
+
 ro_signals ro_enter(void)
 {
 	ro_signals before = ro_signals_block();
 
-	ro_lock_take(&ro.lock);
+	ro_take();
 	ro_count_calls(2);
 	return before;
 }
 
 void ro_leave(ro_signals before)
 {
-	ro_lock_drop(&ro.lock);
+	ro_drop();
 	ro_signals_restore(before);
 }
 
@@ -106,16 +118,24 @@ void ro_fork_prepare(void)
 	ro_signals before = ro_enter();
 
 	before_fork = before;
+	ro_thread.forking = true;
+	/* Other handlers of fork() may write to kept pages, and no other signal may be handled
+	 * now. */
+	ro_signals_restore(~RO_SIGNAL(SIGSEGV));
 }
 
 void ro_fork_parent(void)
 {
-	ro_leave(before_fork);
+	ro_signals before = before_fork;
+
+	ro_signals_block();
+	ro_thread.forking = false;
+	ro_leave(before);
 }
 
 void ro_fork_child(void)
 {
 	atomic_store(&ro.pid, getpid());
 	ro.ended = false;
-	ro_leave(before_fork);
+	ro_fork_parent();
 }

@@ -36,16 +36,19 @@ static int other_signal(int sig, const struct sigaction *act, struct sigaction *
 	ro_signals bit = sig > 0 && sig <= 64 ? RO_SIGNAL(sig) : 0;
 	ro_signals before = atomic_load(&masked_with);
 	struct sigaction changed;
+	bool masks = false;
 	int rc;
 
+	/* `old` may be where `act` is. */
 	if (act) {
 		changed = *act;
+		masks = sigismember(&changed.sa_mask, SIGSEGV) == 1;
 		sigdelset(&changed.sa_mask, SIGSEGV);
 	}
 	rc = ro.sigaction(sig, act ? &changed : NULL, old);
 	if (rc)
 		return rc;
-	if (act && from_set(&act->sa_mask) & RO_SIGNAL(SIGSEGV))
+	if (masks)
 		atomic_fetch_or(&masked_with, bit);
 	else if (act && before & bit)
 		atomic_fetch_and(&masked_with, ~bit);

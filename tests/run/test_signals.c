@@ -153,6 +153,63 @@ static void a_fault_inside_the_handler(void)
 	*nowhere = 1;
 }
 
+/* As runtimes do that turn a fault into something of their own: go on elsewhere. */
+static void *volatile resume_at;
+
+static void elsewhere(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *uc = context;
+
+	(void)info;
+	calls += sig == SIGSEGV;
+#if defined(__x86_64__)
+	uc->uc_mcontext.gregs[REG_RIP] = (greg_t)resume_at;
+#elif defined(__aarch64__)
+	uc->uc_mcontext.pc = (unsigned long)resume_at;
+#else
+	(void)uc;
+	_exit(0);
+#endif
+}
+
+static void by_changing_the_context(void)
+{
+	void *volatile *where = &resume_at;
+
+	begin();
+	install(elsewhere, SA_RESTART, 0);
+	for (int i = 1; i <= 3; i++) {
+		*where = &&behind;
+		map[(size_t)i * 3 * MIB] = 1;
+		if (*where != &&behind)
+			goto *resume_at;
+		*nowhere = 1;
+		_exit(4);
+	behind:
+		CHECK_EQ(calls, i);
+	}
+}
+
+static void lower_down(int sig)
+{
+	calls += sig == SIGUSR2;
+}
+
+static void another_signals_mask(void)
+{
+	struct sigaction act = {.sa_handler = lower_down}, same;
+
+	begin();
+	sigemptyset(&act.sa_mask);
+	sigaddset(&act.sa_mask, SIGSEGV);
+	CHECK(!sigaction(SIGUSR2, &act, NULL));
+	CHECK(!sigaction(SIGUSR2, &act, &same) && same.sa_handler == lower_down);
+	CHECK_EQ(sigismember(&same.sa_mask, SIGSEGV), 1);
+	raise(SIGUSR2);
+	CHECK_EQ(calls, 1);
+	CHECK(signal(SIGUSR2, SIG_DFL) == lower_down);
+}
+
 static void count_only(int sig)
 {
 	calls += sig == SIGSEGV;
@@ -326,6 +383,8 @@ static const struct under_case cases[] = {
 	{"by_signal", by_signal, NULL, 0, NULL},
 	{"a_write_inside_the_handler", a_write_inside_the_handler, NULL, 0, NULL},
 	{"a_fault_inside_the_handler", a_fault_inside_the_handler, NULL, SIGSEGV, NULL},
+	{"by_changing_the_context", by_changing_the_context, NULL, 0, NULL},
+	{"another_signals_mask", another_signals_mask, NULL, 0, NULL},
 	{"told_what_it_asked", told_what_it_asked, NULL, 0, NULL},
 	{"other_handlers_write", other_handlers_write, NULL, 0, NULL},
 	{"threads_with_all_blocked", threads_with_all_blocked, NULL, 0, NULL},

@@ -208,6 +208,37 @@ static void threads_while_forking(void)
 	}
 }
 
+static unsigned char *in_handlers;
+
+static void map_and_write(void)
+{
+	unsigned char *p = under_map(under_file, UNDER_FILE_BYTES);
+
+	in_handlers[(size_t)(1 + getpid() % 2) * 3 * MIB] = 1;
+	p[5 * MIB] = 1;
+	CHECK(p[5 * MIB] == 1 && !munmap(p, UNDER_FILE_BYTES));
+}
+
+static void other_handlers_of_fork(void)
+{
+	int status = -1;
+	pid_t pid;
+
+	alarm(20);
+	in_handlers = under_map(under_file, UNDER_FILE_BYTES);
+	REQUIRE(in_handlers && !pthread_atfork(map_and_write, map_and_write, map_and_write));
+	pid = fork();
+	if (!pid)
+		_exit(test_failures);
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+	pid = _Fork();
+	if (!pid) {
+		map_and_write();
+		_exit(test_failures);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+}
+
 static void vfork_and_exec(void)
 {
 	unsigned char *p = under_map(under_file, UNDER_FILE_BYTES);
@@ -327,6 +358,7 @@ static const struct under_case cases[] = {
 	{"from_several_threads", from_several_threads, NULL, 0, NULL},
 	{"after_fork", after_fork, look_after_fork, 0, NULL},
 	{"threads_while_forking", threads_while_forking, NULL, 0, NULL},
+	{"other_handlers_of_fork", other_handlers_of_fork, NULL, 0, NULL},
 	{"vfork_and_exec", vfork_and_exec, look_vfork, 0, NULL},
 	{"by_the_kernel", by_the_kernel, look_by_the_kernel, 0, NULL},
 	{"at_the_end_of_exec", at_the_end_of_exec, look_exec, 0, NULL},

@@ -120,7 +120,22 @@ static void several_threads(void)
 	CHECK(ro.handling && atomic_load(&ro.state->refused_handler_count) == 0);
 }
 
-/* A page, then 200 000 ranges in random order, in the table alone. */
+/* What other libraries do while the lock is held for fork(). */
+static void inside_fork(void)
+{
+	unsigned char *p;
+
+	ro_fork_prepare();
+	p = map_file();
+	expect(p != NULL);
+	p[4096 * 700] = 3;
+	expect(p[4096 * 700] == 3 && !ro_munmap(p, BYTES));
+	ro_fork_parent();
+	CHECK_EQ(atomic_load(&wrong), 0);
+	CHECK_EQ(atomic_load(&ro.lock.word), 0);
+}
+
+/* 200 000 ranges in random order, in the table alone. */
 static void many_ranges(void)
 {
 	enum { N = 200000 };
@@ -156,6 +171,7 @@ int main(void)
 	}
 	ro.sigaction = sigaction;
 	RUN(several_threads);
+	RUN(inside_fork);
 	RUN(many_ranges);
 	return TEST_DONE();
 }
