@@ -10,15 +10,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/hostfs.h"
+#include "core/mem.h"
 #include "file/cache.h"
 #include "host/process.h"
 
@@ -33,6 +36,13 @@ static const char *const format_names[] = {
 enum { FORMAT_COUNT = sizeof(format_names) / sizeof(format_names[0]) };
 
 /* ---- finding it ---- */
+
+void h2d_mapped_file_close(struct h2d_mapped_file *f)
+{
+	if (f->fd >= 0)
+		close(f->fd);
+	f->fd = -1;
+}
 
 /* A regular file by any path, read-only; -1 and errno. With `want`, only that file. */
 static int open_regular(const char *path, const struct h2d_mapped_file *want, bool same_device)
@@ -190,6 +200,99 @@ static void read_live(int pid, const struct h2d_file_mapping *m, struct h2d_mapp
 		set_format(f, head, (size_t)n);
 }
 
+/* ---- where a server may not answer ---- */
+
+enum { SERVER_WAIT_S = 2 };
+
+/* A look at a file that may never end; whoever comes last frees it. */
+struct patient {
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	bool finished, given_up;
+	int pid;
+	struct h2d_file_mapping mapping;
+	struct h2d_mapped_file file;
+};
+
+static void free_patient(struct patient *w)
+{
+	pthread_mutex_destroy(&w->lock);
+	pthread_cond_destroy(&w->done);
+	free(w->file.path);
+	free(w);
+}
+
+static void *look(void *arg)
+{
+	struct patient *w = arg;
+	bool mine;
+
+	read_live(w->pid, &w->mapping, &w->file);
+	pthread_mutex_lock(&w->lock);
+	w->finished = true;
+	mine = w->given_up;
+	pthread_cond_signal(&w->done);
+	pthread_mutex_unlock(&w->lock);
+	if (mine) {
+		h2d_mapped_file_close(&w->file);
+		free_patient(w);
+	}
+	return NULL;
+}
+
+static struct patient *start_look(int pid, const struct h2d_file_mapping *m,
+				  const struct h2d_mapped_file *f)
+{
+	struct patient *w = h2d_mem->calloc(1, sizeof(*w));
+	pthread_t thread;
+
+	if (!w)
+		return NULL;
+	w->pid = pid;
+	w->mapping = *m;
+	w->file = *f;
+	w->file.path = strdup(f->path);
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->done, NULL);
+	if (!w->file.path || h2d_mem->thread_create(&thread, look, w)) {
+		free_patient(w);
+		return NULL;
+	}
+	pthread_detach(thread);
+	return w;
+}
+
+/* A server that is gone keeps open() and read() waiting for ever. */
+static void read_patiently(int pid, const struct h2d_file_mapping *m, struct h2d_mapped_file *f)
+{
+	struct patient *w = start_look(pid, m, f);
+	char *path = f->path;
+	struct timespec end;
+	bool mine;
+
+	if (!w) {
+		snprintf(f->why, sizeof(f->why), "out of memory");
+		return;
+	}
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += SERVER_WAIT_S;
+	pthread_mutex_lock(&w->lock);
+	while (!w->finished && pthread_cond_timedwait(&w->done, &w->lock, &end) != ETIMEDOUT)
+		;
+	mine = w->finished;
+	w->given_up = !mine;
+	if (mine) {
+		*f = w->file;
+		f->path = path;
+	} else {
+		snprintf(f->why, sizeof(f->why), "the file's server did not answer within %d s",
+			 SERVER_WAIT_S);
+	}
+	pthread_mutex_unlock(&w->lock);
+	if (mine)
+		free_patient(w);
+}
+
 /* ---- the same in a capture ---- */
 
 static void facts_name(char *out, size_t cap, const struct h2d_mapped_file *f)
@@ -270,24 +373,22 @@ void h2d_mapped_file_note(const struct h2d_process *p, uint32_t file)
 
 /* ---- both ---- */
 
-void h2d_mapped_file_close(struct h2d_mapped_file *f)
-{
-	if (f->fd >= 0)
-		close(f->fd);
-	f->fd = -1;
-}
-
 void h2d_mapped_file_read(const char *root, int pid, const struct h2d_file_mapping *probe,
 			  struct h2d_mapped_file *f)
 {
 	f->fd = -1;
-	if (root)
+	if (root) {
 		read_recorded(root, f);
-	else
-		read_live(pid, probe, f);
+	} else {
+		/* Of libraries nobody asks where they lie. */
+		if (!strstr(f->path, ".so"))
+			h2d_mount_find(NULL, pid, f->path, &f->mount);
+		if (f->mount.network)
+			read_patiently(pid, probe, f);
+		else
+			read_live(pid, probe, f);
+	}
 	look_at_name(f);
-	if (!root && (f->checkpoint || f->named_like_one))
-		h2d_mount_find(NULL, pid, f->path, &f->mount);
 }
 
 void h2d_mapped_file_cache(const char *root, const struct h2d_mapped_file *f,
