@@ -34,6 +34,8 @@ with tempfile.TemporaryDirectory(dir=h2d.parent) as folder:  # on the build's di
         check("the ratio is in the page", f"{ratio['speedup']['median']:.2f} times as fast" in page)
     for warning in result["warnings"]:
         check("the warnings are in the page", warning in page, warning)
+    check("cells are held against the machine's limits", "% of page_cache_read" in page)
+    check("what was begun is gone", not list(out.glob("*.part")))
     names = {p.name for p in (out / "figures").iterdir()}
     check("figures were drawn", {"path-ratios.svg", "path-ratios.csv", "load-times.png"} <= names, names)
     done = subprocess.run([rig.SCRIPTS / "campaign", "--matrix", "unheard-of", "--build", h2d.parent.parent],
