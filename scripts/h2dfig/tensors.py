@@ -20,10 +20,14 @@ def figure(documents):
             f"{style.milliseconds(slowest['elapsed_ms'])} ms"
             + (f" in {slowest['windows']} windows." if slowest["windows"] else "."))
 
+    counted = any(row["windows"] is not None for row in table)
+
     def draw():
         figure, ((axis,),) = style.canvas(3.8)
         for number, label, colour, marker in CLASSES:
             mine = [row for row in table if min(row["windows"] or 0, 2) == number]
+            if not counted:
+                label = "windows not counted"
             if mine:
                 axis.plot([row["size_bytes"] / (1 << 20) for row in mine], [row["elapsed_ms"] for row in mine],
                           marker=marker, color=colour, linestyle="none", markersize=4, alpha=0.75, label=label)
