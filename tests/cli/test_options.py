@@ -70,6 +70,9 @@ for name, command in walk(document["commands"]):
 
 offered = completed(script, ["h2d", ""])
 check("commands are completed", offered == [c["name"] for c in document["commands"]])
+check("the line of another program is completed as such",
+      "true" in completed(script, ["h2d", "run", "-q", "--", "tru"]) and
+      completed(script, ["h2d", "run", "-q", "--", "true", "--"]) == [])
 check("sub-commands are completed", "evict" in completed(script, ["h2d", "cache", "e"]))
 
 texts = [SOURCE / "README.md", *(SOURCE / "docs").rglob("*.md")]
