@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <archive.h>
 #include <archive_entry.h>
-#include <libelf.h>
+#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,19 +179,22 @@ static int take_section(struct bytes *elf, const char *name, const char *path,
 		goto out;
 	}
 	while (err == H2D_E_NOT_FOUND && (section = elf_nextscn(e, section))) {
-		Elf64_Shdr *header = elf64_getshdr(section);
-		const char *found = header ? elf_strptr(e, names, header->sh_name) : NULL;
+		/* A copy: in a hostile file the table need not be aligned. */
+		const char *found = NULL;
+		GElf_Shdr header;
 
-		if (!found || strcmp(found, name) || header->sh_type == SHT_NOBITS)
+		if (gelf_getshdr(section, &header))
+			found = elf_strptr(e, names, header.sh_name);
+		if (!found || strcmp(found, name) || header.sh_type == SHT_NOBITS)
 			continue;
-		if (header->sh_offset > elf->size ||
-		    header->sh_size > elf->size - header->sh_offset) {
+		if (header.sh_offset > elf->size ||
+		    header.sh_size > elf->size - header.sh_offset) {
 			err = h2d_fail(log, H2D_E_FORMAT, "%s: section %s outside the file",
 				       path, name);
 			break;
 		}
-		memmove(elf->data, elf->data + header->sh_offset, header->sh_size);
-		elf->size = header->sh_size;
+		memmove(elf->data, elf->data + header.sh_offset, header.sh_size);
+		elf->size = header.sh_size;
 		err = 0;
 	}
 	if (err == H2D_E_NOT_FOUND)

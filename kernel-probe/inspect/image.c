@@ -2,7 +2,7 @@
 /* The module as an ELF file: sections, symbols, relocations, jump labels. Nothing in it is
  * trusted; what points outside is left out or refused. */
 #include <elf.h>
-#include <libelf.h>
+#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +17,14 @@ static const char *string_at(const struct ins_section *strings, uint64_t offset)
 	    !memchr(strings->data + offset, 0, strings->size - offset))
 		return "";
 	return (const char *)strings->data + offset;
+}
+
+/* A copy: in a hostile file the table need not be aligned. */
+static bool section_header(Elf *elf, uint32_t index, GElf_Shdr *out)
+{
+	Elf_Scn *scn = elf_getscn(elf, index);
+
+	return scn && gelf_getshdr(scn, out);
 }
 
 static int read_header(const char *name, const struct h2d_log *log, Elf *elf,
@@ -42,6 +50,7 @@ static int read_header(const char *name, const struct h2d_log *log, Elf *elf,
 static int read_sections(const char *name, const struct h2d_log *log, Elf *elf,
 			 struct ins_image *image)
 {
+	GElf_Shdr header;
 	size_t names;
 
 	if (elf_getshdrstrndx(elf, &names) || names >= image->section_count)
@@ -50,29 +59,28 @@ static int read_sections(const char *name, const struct h2d_log *log, Elf *elf,
 	if (!image->sections)
 		return h2d_fail(log, H2D_E_NOMEM, "%s: sections", name);
 	for (uint32_t i = 1; i < image->section_count; i++) {
-		Elf_Scn *scn = elf_getscn(elf, i);
-		Elf64_Shdr *header = scn ? elf64_getshdr(scn) : NULL;
 		struct ins_section *s = &image->sections[i];
 
 		s->name = "";
-		if (!header)
+		if (!section_header(elf, i, &header))
 			return h2d_fail(log, H2D_E_FORMAT, "%s: section %u cannot be read",
 					name, i);
-		s->type = header->sh_type;
-		s->is_code = header->sh_flags & SHF_EXECINSTR;
-		if (header->sh_type == SHT_NOBITS || header->sh_type == SHT_NULL)
+		s->type = header.sh_type;
+		s->is_code = header.sh_flags & SHF_EXECINSTR;
+		if (header.sh_type == SHT_NOBITS || header.sh_type == SHT_NULL)
 			continue;
-		if (header->sh_offset > image->size ||
-		    header->sh_size > image->size - header->sh_offset)
+		if (header.sh_offset > image->size ||
+		    header.sh_size > image->size - header.sh_offset)
 			return h2d_fail(log, H2D_E_FORMAT, "%s: section %u outside the file",
 					name, i);
-		s->data = image->bytes + header->sh_offset;
-		s->size = header->sh_size;
+		s->data = image->bytes + header.sh_offset;
+		s->size = header.sh_size;
 	}
 	image->sections[0].name = "";
 	for (uint32_t i = 1; i < image->section_count; i++)
-		image->sections[i].name = string_at(&image->sections[names],
-						    elf64_getshdr(elf_getscn(elf, i))->sh_name);
+		if (section_header(elf, i, &header))
+			image->sections[i].name =
+				string_at(&image->sections[names], header.sh_name);
 	return 0;
 }
 
@@ -93,22 +101,22 @@ static int read_symbols(const char *name, const struct h2d_log *log, Elf *elf,
 			struct ins_image *image)
 {
 	const struct ins_section *table = NULL, *strings = NULL, *wide = NULL;
+	GElf_Shdr header;
 	uint32_t at = 0;
 
 	for (uint32_t i = 1; i < image->section_count; i++) {
-		Elf64_Shdr *header = elf64_getshdr(elf_getscn(elf, i));
-
-		if (header->sh_type == SHT_SYMTAB && !table) {
+		if (!section_header(elf, i, &header))
+			continue;
+		if (header.sh_type == SHT_SYMTAB && !table) {
 			table = &image->sections[i];
 			at = i;
-			if (header->sh_link < image->section_count)
-				strings = &image->sections[header->sh_link];
+			if (header.sh_link < image->section_count)
+				strings = &image->sections[header.sh_link];
 		}
 	}
 	for (uint32_t i = 1; table && i < image->section_count; i++) {
-		Elf64_Shdr *header = elf64_getshdr(elf_getscn(elf, i));
-
-		if (header->sh_type == SHT_SYMTAB_SHNDX && header->sh_link == at)
+		if (section_header(elf, i, &header) && header.sh_type == SHT_SYMTAB_SHNDX &&
+		    header.sh_link == at)
 			wide = &image->sections[i];
 	}
 	if (!table || table->size / sizeof(Elf64_Sym) < 2)
@@ -150,22 +158,22 @@ static int read_relocs(const char *name, const struct h2d_log *log, Elf *elf,
 		       struct ins_image *image)
 {
 	for (uint32_t i = 1; i < image->section_count; i++) {
-		Elf64_Shdr *header = elf64_getshdr(elf_getscn(elf, i));
 		const struct ins_section *table = &image->sections[i];
 		size_t count = table->size / sizeof(Elf64_Rela), used = 0;
 		struct ins_section *of;
+		GElf_Shdr header;
 
-		if (header->sh_type != SHT_RELA || !header->sh_info || !count ||
-		    header->sh_info >= image->section_count)
+		if (!section_header(elf, i, &header) || header.sh_type != SHT_RELA ||
+		    !header.sh_info || !count || header.sh_info >= image->section_count)
 			continue;
-		of = &image->sections[header->sh_info];
+		of = &image->sections[header.sh_info];
 		/* Of data only what is looked at. */
 		if (!of->is_code && strcmp(of->name, "__jump_table") &&
 		    strncmp(of->name, ".data", 5) && strncmp(of->name, ".rodata", 7))
 			continue;
 		if (of->relocs || count > RELOCS_MAX)
 			return h2d_fail(log, H2D_E_FORMAT, "%s: relocations of section %u",
-					name, header->sh_info);
+					name, header.sh_info);
 		of->relocs = h2d_mem->malloc(count * sizeof(*of->relocs));
 		if (!of->relocs)
 			return h2d_fail(log, H2D_E_NOMEM, "%s: relocations", name);
