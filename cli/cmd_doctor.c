@@ -144,6 +144,12 @@ static void print_machine(FILE *out, const struct h2d_doctor_facts *f)
 			 g->driver[0] ? g->driver : "none");
 		line(out, "  ", text);
 	}
+	if (f->have_process && !f->asked_for_process) {
+		snprintf(text, sizeof(text),
+			 "process %d (%s) was found; give another by its number",
+			 f->process.pid, f->process.name);
+		line(out, "  ", text);
+	}
 	if (f->memory.total_bytes.known) {
 		h2d_text_bytes(bytes, sizeof(bytes), f->memory.total_bytes.value);
 		snprintf(text, sizeof(text), "memory %s", bytes);

@@ -95,12 +95,16 @@ static void note_runtime(struct h2d_process *p, const char *path)
 		const char *begin;
 		unsigned runtime;
 	} libraries[] = {
-		{"libamdhip64.so", H2D_RUNTIME_HIP},  {"libhsa-runtime64.so", H2D_RUNTIME_HIP},
-		{"libcuda.so", H2D_RUNTIME_CUDA},     {"libcudart.so", H2D_RUNTIME_CUDA},
-		{"libOpenCL.so", H2D_RUNTIME_OPENCL}, {"libtorch_cpu.so", H2D_RUNTIME_TORCH},
-		{"libggml-base", H2D_RUNTIME_GGML},   {"libllama.so", H2D_RUNTIME_GGML},
-		{"libggml.so", H2D_RUNTIME_GGML},     {"libh2d-run", H2D_RUNTIME_H2D_RUN},
-		{"libh2d_run", H2D_RUNTIME_H2D_RUN},
+		{"libamdhip64.so", H2D_RUNTIME_HIP},
+		{"libhsa-runtime64.so", H2D_RUNTIME_HIP},
+		{"libcuda.so", H2D_RUNTIME_CUDA},
+		{"libcudart.so", H2D_RUNTIME_CUDA},
+		{"libOpenCL.so", H2D_RUNTIME_OPENCL},
+		{"libtorch_cpu.so", H2D_RUNTIME_TORCH},
+		{"libggml-base", H2D_RUNTIME_GGML},
+		{"libllama.so", H2D_RUNTIME_GGML},
+		{"libggml.so", H2D_RUNTIME_GGML},
+		{"libh2d-readonly.so", H2D_RUNTIME_H2D_RUN},
 	};
 	const char *name = strrchr(path, '/');
 

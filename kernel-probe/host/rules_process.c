@@ -169,13 +169,21 @@ static bool copied(const struct h2d_doctor_facts *f, const struct h2d_switches *
 	    (!f->asked_for_process && c->anonymous_bytes + c->swap_bytes < 1 << 20))
 		return false;
 	begin(f, swapped ? "swapped" : "copied", H2D_DOCTOR_AFFECTED, H2D_CONFIDENCE_HIGH, out);
-	h2d_say(out->line, sizeof(out->line), "%s %s: %s so far%s. Run: h2d run -- %s",
-		h2d_process_words(f, who, sizeof(who)),
-		swapped ? "pushes copies of its own checkpoint into swap"
-			: "copies its checkpoint into anonymous memory while it loads",
-		h2d_amount(c->anonymous_bytes + c->swap_bytes),
-		f->machine.unified ? ", on a machine whose GPU uses the same memory" : "",
-		h2d_command_words(f, command, sizeof(command)));
+	h2d_process_words(f, who, sizeof(who));
+	if (f->process.runtimes & H2D_RUNTIME_H2D_RUN)
+		h2d_say(out->line, sizeof(out->line),
+			"%s writes its weights itself: %s of its checkpoint became copies, "
+			"although h2d run keeps its mappings read-only until they are written.",
+			who, h2d_amount(c->anonymous_bytes + c->swap_bytes));
+	else
+		h2d_say(out->line, sizeof(out->line), "%s %s: %s so far%s. Run: h2d run -- %s",
+			who,
+			swapped ? "pushes copies of its own checkpoint into swap"
+				: "copies its checkpoint into anonymous memory while it loads",
+			h2d_amount(c->anonymous_bytes + c->swap_bytes),
+			f->machine.unified ? ", on a machine whose GPU uses the same memory"
+					   : "",
+			h2d_command_words(f, command, sizeof(command)));
 	h2d_mapping_evidence(f, out);
 	if (f->machine.unified)
 		h2d_evidence(out, "GPU and processors share memory: %s", f->machine.unified_by);
@@ -187,7 +195,19 @@ static bool copied(const struct h2d_doctor_facts *f, const struct h2d_switches *
 	h2d_evidence(out, "The mapping is writable, so that a driver may ask for write access "
 			  "where the GPU only reads; a program that writes its weights would "
 			  "look the same");
-	h2d_recommend(f, s, "h2d_run", f->process.runtimes & H2D_RUNTIME_H2D_RUN, out);
+	if (!(f->process.runtimes & H2D_RUNTIME_H2D_RUN)) {
+		h2d_recommend(f, s, "h2d_run", false, out);
+		return true;
+	}
+	/* It has the general cure already. */
+	h2d_recommend(f, s, "none", true, out);
+	if (!out->action[0]) {
+		h2d_say(out->action, sizeof(out->action),
+			"Read the report of h2d run: it names the mappings that were written");
+		h2d_say(out->gain, sizeof(out->gain),
+			"none for a program that needs the copies");
+		h2d_say(out->source, sizeof(out->source), "the pages that h2d run counted");
+	}
 	return true;
 }
 
