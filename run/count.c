@@ -5,7 +5,7 @@
 #include "run/keep.h"
 #include "run/sys.h"
 
-enum { ENTRIES = 128 };
+enum { ENTRIES = 2048 };
 
 #define PRESENT (1ull << 63)
 #define SWAPPED (1ull << 62)
@@ -13,7 +13,8 @@ enum { ENTRIES = 128 };
 
 static bool written_pages(int fd, struct ro_span part, uint64_t *pages)
 {
-	uint64_t entry[ENTRIES];
+	/* Not on the stack, which may be a signal's; under the lock. */
+	static uint64_t entry[ENTRIES];
 
 	for (uintptr_t at = part.start; at < part.end;) {
 		size_t left = (part.end - at) / ro.page_bytes;

@@ -2,6 +2,28 @@
 /**
  * @file interpose.h
  * What the library defines in place of the C library's functions, and how it reaches those.
+ *
+ * Not seen, with what follows:
+ *  - mmap by a raw system call, or inside the C library: nothing is kept there.
+ *  - munmap, mremap, mprotect of a kept range by a raw system call: the table does not follow.
+ * The next mapping made there through the C library corrects it. mseal() of a kept range ends
+ * with the first write to it.
+ *  - Writes by the kernel other than by the functions in interpose_io.c (io_uring, aio, raw
+ * read, ioctl, getcwd, stat … with a kept buffer), by another process (process_vm_writev), by a
+ *    device other than through device.c (unified memory, kernels that write through host
+ *    pointers, storage to a mapping): EFAULT or the device's own error, as for a read-only
+ * buffer.
+ *  - rt_sigaction(SIGSEGV) by a raw system call: whoever does it gets the faults. One made
+ * before the first mapping is chained; after one made later nothing more is kept, and what was
+ * kept lives on the other's forwarding of faults that are not its own.
+ *  - rt_sigprocmask by a raw system call, setcontext and the like with a mask built by hand: a
+ * first write in a thread that really blocks SIGSEGV kills.
+ *  - clone() or fork by a raw system call while another thread is in the table: the child may
+ *    wait for ever at its first new fault.
+ *  - One runtime loaded twice: calls found by name go to the copy that was found first.
+ *  - An exec passes on SIGSEGV as default even where the program had it ignored.
+ * Debuggers stop at every first write. Programs built with a sanitizer refuse preloaded
+ * libraries or see our mappings as theirs.
  */
 #ifndef H2D_RUN_INTERPOSE_H
 #define H2D_RUN_INTERPOSE_H

@@ -42,8 +42,9 @@ struct ro_process {
 	/** Changes with everything that could explain a fault of a moment ago. */
 	uint32_t generation;
 	struct ro_action action;
-	bool handling; /* our handler is installed, and `action` is what the program asked */
-	bool ended;    /* ro_end() was here */
+	_Atomic bool
+		handling; /* our handler is installed, and `action` is what the program asked */
+	bool ended;	  /* ro_end() was here */
 
 	_Atomic int pid; /* of the process that owns this memory: not that of a vfork child */
 	_Atomic uint32_t ready;

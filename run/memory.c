@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include "format/detect.h"
 #include "run/glob.h"
@@ -117,14 +118,12 @@ static void record_mapping(struct ro_mapping *m, const struct candidate *c)
 static void say_kept(const struct candidate *c)
 {
 	static const char before[] = "h2d-readonly: kept read-only: ";
-	char line[sizeof(before) + RO_PATH_BYTES];
-	size_t n = strlen(c->path);
+	const struct iovec line[] = {{(void *)before, sizeof(before) - 1},
+				     {(void *)c->path, strlen(c->path)},
+				     {(void *)"\n", 1}};
 	int saved = errno;
 
-	memcpy(line, before, sizeof(before) - 1);
-	memcpy(line + sizeof(before) - 1, c->path, n);
-	line[sizeof(before) - 1 + n] = '\n';
-	if (sys_write(2, line, sizeof(before) + n) < 0)
+	if (syscall(SYS_writev, 2, line, 3) < 0)
 		errno = saved;
 }
 

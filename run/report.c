@@ -44,7 +44,8 @@ static void add_counter(struct text *t, const char *before, uint64_t n)
 
 static int open_report(uint64_t pid)
 {
-	char path[RO_PATH_BYTES + 32];
+	/* Not on the stack, which may be a signal's; a process writes one report. */
+	static char path[RO_PATH_BYTES + 32];
 	struct text t = {path, sizeof(path) - 1};
 
 	for (const char *s = ro.report; *s; s++) {
@@ -82,7 +83,7 @@ static void write_report(void)
 {
 	int pid = atomic_load(&ro.pid), fd = -1;
 	const struct h2d_run_record *r;
-	char line[1024];
+	static char line[1024];
 	size_t index = 0;
 
 	while ((r = h2d_run_state_next(ro.state, &index))) {

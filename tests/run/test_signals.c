@@ -376,6 +376,34 @@ static void look_crash(struct h2d_run_state *s)
 	CHECK_EQ(UNDER_SUM(s, written_page_count), 1);
 }
 
+/* The smallest stack that a signal may have, with a report to write at the end. */
+static void crash_on_a_small_stack(void)
+{
+	size_t bytes = (size_t)sysconf(_SC_MINSIGSTKSZ) + 4096;
+	stack_t stack = {.ss_sp = malloc(bytes), .ss_size = bytes};
+	struct sigaction act = {.sa_handler = SIG_DFL, .sa_flags = SA_ONSTACK};
+	int status = 0, last = 0;
+	siginfo_t info = {0};
+	pid_t pid;
+
+	begin();
+	REQUIRE(!sigaltstack(&stack, NULL) && !sigaction(SIGSEGV, &act, NULL));
+	map[0] = 1;
+	pid = fork();
+	if (!pid) {
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		map[5 * MIB] = 1;
+		*nowhere = 1;
+		_exit(0);
+	}
+	while (waitpid(pid, &status, 0) == pid && WIFSTOPPED(status)) {
+		ptrace(PTRACE_GETSIGINFO, pid, NULL, &info);
+		last = info.si_addr == (void *)nowhere;
+		ptrace(PTRACE_CONT, pid, NULL, (void *)(long)WSTOPSIG(status));
+	}
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && last);
+}
+
 static const struct under_case cases[] = {
 	{"handler_before", handler_before, NULL, 0, NULL},
 	{"handler_after", handler_after, NULL, 0, NULL},
@@ -391,6 +419,7 @@ static const struct under_case cases[] = {
 	{"reset_after_one", reset_after_one, NULL, SIGSEGV, NULL},
 	{"ignored_but_real", ignored_but_real, look_crash, SIGSEGV, NULL},
 	{"sent", sent, NULL, SIGSEGV, NULL},
+	{"crash_on_a_small_stack", crash_on_a_small_stack, NULL, 0, NULL},
 	{"crash_at_the_right_place", crash_at_the_right_place, look_crash, 0, NULL},
 };
 
