@@ -18,6 +18,7 @@ static const char *const root_keys[] = {"schema",
 					"timeout_s",
 					"verify",
 					"drop_caches",
+					"settle",
 					"cold_max_pct",
 					"warm_min_pct",
 					"partial_tolerance_pct",
@@ -301,6 +302,7 @@ static int check_scalars(struct h2d_bench_matrix *m, const struct h2d_value *roo
 	};
 	const struct h2d_value verify = h2d_value_member(root, "verify");
 	const struct h2d_value drop = h2d_value_member(root, "drop_caches");
+	const struct h2d_value settle = h2d_value_member(root, "settle");
 	const struct h2d_value about = h2d_value_member(root, "about");
 	const char *text;
 	int rc = h2d_value_object(root, root_keys);
@@ -331,6 +333,8 @@ static int check_scalars(struct h2d_bench_matrix *m, const struct h2d_value *roo
 		rc = h2d_value_bool(&verify, true, &m->verify);
 	if (!rc)
 		rc = h2d_value_bool(&drop, false, &m->drop_caches);
+	if (!rc)
+		rc = h2d_value_bool(&settle, false, &m->settle);
 	return rc;
 }
 

@@ -37,7 +37,7 @@ struct h2d_bench_matrix {
 	char *folder; /**< of the file, for what it names */
 	const char *name;
 	uint64_t seed, block_count, timeout_s;
-	bool verify, drop_caches;
+	bool verify, drop_caches, settle;
 	double cold_max_pct, warm_min_pct, partial_tolerance_pct;
 	struct h2d_bench_checkpoint *checkpoints;
 	size_t checkpoint_count;

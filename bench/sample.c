@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "bench/conditions.h"
+#include "bench/settle.h"
 #include "core/clock.h"
 
 enum {
@@ -260,6 +261,8 @@ static bool set_state(struct session *s)
 	const uint64_t begin = h2d_now_ns();
 	char why[512];
 
+	if (m->settle && h2d_bench_settle(s->cell->checkpoint->size_bytes))
+		return give_up(s, "invalid", "too little memory to settle it before the load");
 	if (h2d_bench_state_set(s->cell, &opts, &s->sample->before, &s->sample->tries, why,
 				sizeof(why)))
 		return give_up(s, "invalid", "%s", why);

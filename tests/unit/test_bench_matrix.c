@@ -2,6 +2,7 @@
 /* needs: h2d_bench */
 /* Matrices: what they make, and that every mistake is named by its pointer. */
 #include "bench/matrix.h"
+#include "bench/settle.h"
 #include "scratch.h"
 #include "test.h"
 
@@ -58,7 +59,7 @@ static void the_product(void)
 	CHECK_EQ(m.cell_count, 80);
 	CHECK_EQ(m.block_count, 9);
 	CHECK_EQ(m.timeout_s, 600);
-	CHECK(m.verify && !m.drop_caches);
+	CHECK(m.verify && !m.drop_caches && !m.settle);
 	{
 		size_t skipped = 0, limited = 0, external = 0, partial = 0;
 
@@ -232,6 +233,21 @@ static void sizes(void)
 	CHECK(h2d_bench_memory_parse("99999999999999999999999", 100, &bytes));
 }
 
+static void settling(void)
+{
+	struct h2d_bench_matrix m;
+
+	CHECK_EQ(read_rest("\"paths\":[\"mmap\"],\"cache_states\":[\"warm\"],\"settle\":true}",
+			   &m),
+		 0);
+	CHECK(m.settle);
+	h2d_bench_matrix_free(&m);
+	CHECK_EQ(h2d_bench_settle(0), 0);
+	CHECK_EQ(h2d_bench_settle(3 << 20), 0);
+	CHECK_EQ(h2d_bench_settle(UINT64_MAX), H2D_E_NOMEM);
+	CHECK_EQ(h2d_bench_settle(UINT64_C(1) << 62), H2D_E_NOMEM);
+}
+
 int main(void)
 {
 	scratch_path("x");
@@ -244,5 +260,6 @@ int main(void)
 	RUN(other_documents);
 	RUN(overrides);
 	RUN(sizes);
+	RUN(settling);
 	return TEST_DONE();
 }
