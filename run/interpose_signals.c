@@ -134,3 +134,28 @@ RO_PUBLIC int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 		errno = rc;
 	return rc ? -1 : 0;
 }
+
+/* Of BSD: the first 32 signals in an int. */
+static int mask_int(int how, int mask)
+{
+	sigset_t set, old;
+	int was = 0;
+
+	sigemptyset(&set);
+	memcpy(&set, &mask, sizeof(mask));
+	sigemptyset(&old);
+	if (ro_sigmask(how, &set, &old))
+		return -1;
+	memcpy(&was, &old, sizeof(was));
+	return was;
+}
+
+RO_PUBLIC int sigblock(int mask)
+{
+	return mask_int(SIG_BLOCK, mask);
+}
+
+RO_PUBLIC int sigsetmask(int mask)
+{
+	return mask_int(SIG_SETMASK, mask);
+}

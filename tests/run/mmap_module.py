@@ -51,6 +51,24 @@ def case(path):
     ctypes.string_at(0)
 
 
+def check_reports(directory, path):
+    """Of the one that crashed and of its forked child, and of no other program."""
+    lines = {}
+    for name in os.listdir(directory):
+        if name.startswith("report-"):
+            with open(os.path.join(directory, name), encoding="utf-8") as file:
+                lines[name] = file.read()
+    assert len(lines) == 2, lines
+    for name, line in lines.items():
+        pid = name.removeprefix("report-")
+        assert line.startswith(f"pid {pid} ") and line.count("\n") == 1, line
+        assert path + ": kept_mapping_count 1 " in line, line
+        assert "not all counted" not in line, line
+    # The parent wrote a byte and had 2 MiB read into place; the child has these and one page more.
+    pages = sorted(int(line.split(" written_page_count ")[1]) for line in lines.values())
+    assert pages[1] == pages[0] + 1 and pages[0] >= SIZE // 4 // mmap.PAGESIZE, lines
+
+
 def main():
     if len(sys.argv) == 3:
         return case(sys.argv[2])
@@ -60,7 +78,10 @@ def main():
         path = os.path.join(os.path.realpath(directory), "model.safetensors")
         with open(path, "wb") as file:
             file.write(struct.pack("<Q", len(header)) + header.encode() + os.urandom(SIZE))
-        environment = dict(os.environ, LD_PRELOAD=sys.argv[1])
+        report = os.path.join(directory, "report-%p")
+        environment = dict(os.environ, LD_PRELOAD=sys.argv[1], H2D_RUN_REPORT=report)
+        environment["H2D_RUN_VERBOSE"] = "1"
+        environment.pop("H2D_RUN_STATE", None)
         done = subprocess.run(
             [sys.executable, __file__, "case", path],
             env=environment,
@@ -68,7 +89,9 @@ def main():
             text=True,
             timeout=60,
         )
+        check_reports(directory, path)
     sys.stderr.write(done.stderr)
+    assert done.stderr.count("h2d-readonly: kept read-only: " + path) == 1
     assert done.returncode == -signal.SIGSEGV, done.returncode
     assert "Fatal Python error: Segmentation fault" in done.stderr
     assert "string_at" in done.stderr and "AssertionError" not in done.stderr

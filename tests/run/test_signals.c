@@ -153,6 +153,50 @@ static void a_fault_inside_the_handler(void)
 	*nowhere = 1;
 }
 
+static void lower_down(int sig)
+{
+	calls += sig == SIGUSR2 || sig == SIGSEGV;
+}
+
+/* The old interfaces, of which the C library's own would undo ours. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+static void old_interfaces(void)
+{
+	const int both_bits = 1 << (SIGSEGV - 1) | 1 << (SIGUSR2 - 1);
+	sigset_t now;
+
+	begin();
+	CHECK(sysv_signal(SIGSEGV, lower_down) == SIG_DFL);
+	map[0] = 1;
+	raise(SIGSEGV);
+	CHECK_EQ(calls, 1);
+	CHECK(signal(SIGSEGV, lower_down) == SIG_DFL); /* once, and then it was reset */
+	CHECK(!sighold(SIGSEGV));
+	map[3 * MIB] = 1;
+	raise(SIGSEGV);
+	CHECK_EQ(calls, 1);
+	CHECK(!sigprocmask(SIG_BLOCK, NULL, &now) && sigismember(&now, SIGSEGV) == 1);
+	CHECK(!sigrelse(SIGSEGV));
+	CHECK_EQ(calls, 2);
+	CHECK(sigset(SIGSEGV, SIG_HOLD) == lower_down);
+	map[6 * MIB] = 1;
+	CHECK(sigset(SIGSEGV, lower_down) == SIG_HOLD);
+	raise(SIGSEGV);
+	CHECK_EQ(calls, 3);
+	CHECK(!sigignore(SIGSEGV));
+	raise(SIGSEGV);
+	map[9 * MIB] = 1;
+	CHECK(map[3 * MIB] == 1 && map[9 * MIB] == 1 && calls == 3);
+	CHECK(signal(SIGSEGV, SIG_DFL) == SIG_IGN);
+	CHECK(signal(SIGUSR1, SIG_IGN) == SIG_DFL && signal(4711, SIG_IGN) == SIG_ERR);
+	CHECK_EQ(sigblock(both_bits), 0);
+	map[11 * MIB] = 1;
+	CHECK_EQ(sigsetmask(0), both_bits);
+	CHECK_EQ(sigblock(0), 0);
+}
+#pragma GCC diagnostic pop
+
 /* As runtimes do that turn a fault into something of their own: go on elsewhere. */
 static void *volatile resume_at;
 
@@ -188,11 +232,6 @@ static void by_changing_the_context(void)
 	behind:
 		CHECK_EQ(calls, i);
 	}
-}
-
-static void lower_down(int sig)
-{
-	calls += sig == SIGUSR2;
 }
 
 static void another_signals_mask(void)
@@ -413,6 +452,7 @@ static const struct under_case cases[] = {
 	{"a_fault_inside_the_handler", a_fault_inside_the_handler, NULL, SIGSEGV, NULL},
 	{"by_changing_the_context", by_changing_the_context, NULL, 0, NULL},
 	{"another_signals_mask", another_signals_mask, NULL, 0, NULL},
+	{"old_interfaces", old_interfaces, NULL, 0, NULL},
 	{"told_what_it_asked", told_what_it_asked, NULL, 0, NULL},
 	{"other_handlers_write", other_handlers_write, NULL, 0, NULL},
 	{"threads_with_all_blocked", threads_with_all_blocked, NULL, 0, NULL},
