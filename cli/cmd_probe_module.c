@@ -96,6 +96,14 @@ static int inspect_file(struct asked *a, const char *request, const char *path)
 	return err ? h2d_cli_fail(a->cli, H2D_STAGE_INPUT, err, "%s", path) : 0;
 }
 
+/* The reason without the name before it, which is told anyway. */
+static const char *without_name(const char *why, const char *name)
+{
+	size_t n = strlen(name);
+
+	return !strncmp(why, name, n) && !strncmp(why + n, ": ", 2) ? why + n + 2 : why;
+}
+
 /* The first of a kernel's packages that holds the module. */
 static int inspect_packages(struct asked *a, const struct h2d_lab_packages *p)
 {
@@ -104,7 +112,7 @@ static int inspect_packages(struct asked *a, const struct h2d_lab_packages *p)
 
 	if (!e)
 		return no_memory(a);
-	e->why = p->missing ? strdup(p->missing) : NULL;
+	e->why = p->missing ? strdup(without_name(p->missing, p->request)) : NULL;
 	e->package_name = p->name ? strdup(p->name) : NULL;
 	e->package_version = p->version ? strdup(p->version) : NULL;
 	e->package_architecture = p->architecture ? strdup(p->architecture) : NULL;

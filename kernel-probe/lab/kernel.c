@@ -353,11 +353,23 @@ static int find_release(struct lab *lab, struct lab_pool *pool, const char *rele
 	return err;
 }
 
-/* Every image among the files that were named is one kernel. */
+static size_t count_named_images(const struct lab_pool *pool)
+{
+	size_t images = 0;
+
+	for (size_t i = 0; i < pool->count; i++)
+		images += pool->items[i].origin == LAB_ORIGIN_FILE &&
+			  package_role(&pool->items[i].package) == ROLE_IMAGE;
+	return images;
+}
+
+/* Every image among the files that were named is one kernel. Where they are only read and none
+ * is an image, each of them is: Ubuntu's modules come in packages of their own. */
 static int find_files(struct lab *lab, struct lab_pool *pool, struct lab_kernel **kernels,
 		      size_t *count)
 {
-	size_t named = 0, images = 0;
+	size_t named = 0, images = count_named_images(pool);
+	bool any = lab->packages_only && !images;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < pool->count; i++) {
@@ -367,13 +379,17 @@ static int find_files(struct lab *lab, struct lab_pool *pool, struct lab_kernel 
 		if (item.origin != LAB_ORIGIN_FILE)
 			continue;
 		named++;
-		if (package_role(&item.package) != ROLE_IMAGE)
+		if (!any && package_role(&item.package) != ROLE_IMAGE)
 			continue;
-		images++;
 		f.kernel = add_kernel(lab, kernels, count, item.package.path);
-		err = f.kernel ? complete(&f, &item) : H2D_E_NOMEM;
+		if (!f.kernel)
+			err = H2D_E_NOMEM;
+		else if (!any)
+			err = complete(&f, &item);
+		else if (lab_package_copy(&item.package, &f.kernel->image))
+			err = h2d_fail(&lab->log, H2D_E_NOMEM, "out of memory");
 	}
-	if (!err && named && !images)
+	if (!err && named && !images && !any)
 		err = h2d_fail(&lab->log, H2D_E_FORMAT,
 			       "none of the named package files is a kernel image");
 	return err;
