@@ -54,7 +54,7 @@ static int make_measures(struct h2d_load *l)
 	return 0;
 }
 
-static int keep_origin(struct h2d_load *l, struct h2d_origin *o, uint32_t i)
+int h2d_load_keep_origin(struct h2d_load *l, struct h2d_origin *o, uint32_t i)
 {
 	const struct h2d_file *f = &l->ckpt->cat.files[i];
 	size_t bytes = strlen(f->path) + 1;
@@ -146,7 +146,7 @@ static int load(struct h2d_load *l, struct h2d_weights **out)
 		return h2d_fail(&l->log, H2D_E_NOMEM, "%s: out of memory", l->ckpt->path);
 	w->log = l->log;
 	for (uint32_t i = 0; !rc && i < files; i++)
-		rc = keep_origin(l, &w->origins[i], i);
+		rc = h2d_load_keep_origin(l, &w->origins[i], i);
 	if (!rc)
 		rc = l->path->source == H2D_SOURCE_VIEW ? load_view(l, w) : load_copied(l, w);
 	if (!rc)

@@ -17,6 +17,7 @@
 #include "format/checkpoint.h"
 #include "path/table.h"
 #include "transfer/engine.h"
+#include "transfer/weights.h"
 
 enum { H2D_REASON_BYTES = 640 };
 
@@ -46,6 +47,9 @@ int h2d_load_transfer(struct h2d_load *l);
 /** Fill a report; `reason` in it is allocated. @return 0 or H2D_E_NOMEM */
 int h2d_load_report(struct h2d_load *l, struct h2d_report *report);
 void h2d_load_end(struct h2d_load *l);
+
+/** Note in weights where file `i` came from. @return 0, H2D_E_NOMEM or H2D_E_IO */
+int h2d_load_keep_origin(struct h2d_load *l, struct h2d_origin *o, uint32_t i);
 
 /** Compare every file that the load uses with what it was when the checkpoint was opened. */
 int h2d_load_check_files(struct h2d_load *l);

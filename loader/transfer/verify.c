@@ -57,6 +57,30 @@ static int open_fresh(struct verifier *v, uint32_t index)
 	return h2d_file_check_unchanged(&v->file, &v->log);
 }
 
+/* Bytes [offset, offset+bytes) of a target, from the file. */
+static int read_again(struct verifier *v, const struct h2d_plan_target *t, uint64_t offset,
+		      uint64_t bytes)
+{
+	const struct h2d_slice *s;
+	uint64_t done = 0;
+	int rc = 0;
+
+	if (!t->slice)
+		return h2d_file_read(&v->file, v->buf, bytes, t->file_offset + offset, &v->log);
+	s = &v->w->slices[t->slice - 1];
+	while (!rc && done < bytes) {
+		uint64_t row = (offset + done) / s->row_bytes;
+		uint64_t in = (offset + done) % s->row_bytes;
+		uint64_t n =
+			s->row_bytes - in < bytes - done ? s->row_bytes - in : bytes - done;
+
+		rc = h2d_file_read(&v->file, v->buf + done, n,
+				   t->file_offset + row * s->src_pitch + in, &v->log);
+		done += n;
+	}
+	return rc;
+}
+
 static int compare(struct verifier *v, uint64_t i, uint64_t offset, const unsigned char *got,
 		   uint64_t bytes)
 {
@@ -64,7 +88,7 @@ static int compare(struct verifier *v, uint64_t i, uint64_t offset, const unsign
 	uint64_t at = 0;
 	int rc;
 
-	rc = h2d_file_read(&v->file, v->buf, bytes, t->file_offset + offset, &v->log);
+	rc = read_again(v, t, offset, bytes);
 	if (rc)
 		return rc;
 	XXH3_128bits_update(v->hash, v->buf, bytes);

@@ -49,6 +49,7 @@ void h2d_weights_free(struct h2d_weights *w)
 		h2d_file_close(&w->origins[i].file);
 	free(w->origins);
 	free(w->targets);
+	free(w->slices);
 	free(w->measures);
 	free((char *)(uintptr_t)w->report.reason);
 	free(w);

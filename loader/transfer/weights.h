@@ -28,6 +28,7 @@ struct h2d_weights {
 	struct h2d_log log;
 	struct h2d_plan_target *targets; /**< in file order */
 	uint64_t count;
+	struct h2d_slice *slices; /**< of targets that are parts of tensors, or NULL */
 	struct h2d_placement placement;
 	struct h2d_origin *origins; /**< by file */
 	uint32_t origin_count;

@@ -374,6 +374,46 @@ H2D_API int h2d_load_into(struct h2d_checkpoint *ckpt, struct h2d_device *dev,
 			  const struct h2d_load_opts *opts, struct h2d_report *report);
 H2D_API void h2d_report_clear(struct h2d_report *report);
 
+/** What one device gets of a tensor. @since 0.1 */
+struct h2d_part {
+	size_t size;
+	/** Elements [begin, begin+length) along `dimension` (0 is the outermost), delivered
+	 *  without gaps; `length` 0: the whole tensor. Of types that pack several elements the
+	 *  part must come to whole bytes; whether it ends between two blocks is for the caller
+	 *  to see to. */
+	uint32_t dimension;
+	uint64_t begin, length;
+};
+
+/**
+ * What device number `device` gets of a tensor. Asked once for each of both, before anything is
+ * read.
+ * @param part  (in, out) preset to the whole tensor
+ * @return 1: that part; 0: nothing; negative: give up (H2D_E_INVALID). @since 0.1
+ */
+typedef int (*h2d_split_fn)(void *user, uint64_t index, const struct h2d_tensor_info *tensor,
+			    uint32_t device, struct h2d_part *part);
+
+/**
+ * Load one checkpoint onto several devices in one go: layer ranges, tensor-parallel slices, or
+ * copies. Whatever several of them want of a file is read once.
+ *
+ * @param devs     `device_count` (1 to 64) opened devices; the same one may be named twice
+ * @param split    NULL: by layers. The layer of a tensor is the first number that stands alone
+ *                 between dots of its name; layers go to the devices in runs of equal number,
+ *                 and what belongs to none to the first
+ * @param opts     as for h2d_load(); `tensor_done` is called once per device that gets the
+ *                 tensor; no `stream`, no `per_tensor`. Paths view, register and gds serve one
+ *                 device at a time: H2D_E_UNSUPPORTED
+ * @param weights  (out) `device_count` sets, one per device, each freed by h2d_weights_free();
+ *                 all NULL on failure. Their reports speak of the load as a whole, except
+ *                 loaded_bytes and tensor_count
+ * @return 0 or as h2d_load(). @since 0.1
+ */
+H2D_API int h2d_load_split(struct h2d_checkpoint *ckpt, struct h2d_device *const *devs,
+			   uint32_t device_count, h2d_split_fn split, void *user,
+			   const struct h2d_load_opts *opts, struct h2d_weights **weights);
+
 H2D_API void h2d_weights_free(struct h2d_weights *weights);
 /** Number of loaded tensors. @since 0.1 */
 H2D_API uint64_t h2d_weights_count(const struct h2d_weights *weights);
