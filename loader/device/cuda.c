@@ -96,6 +96,7 @@ static int start(struct h2d_dl *dl, struct h2d_cuda_api *api, struct h2d_runtime
 	snprintf(rt->path, sizeof(rt->path), "%s", dl->path);
 	if (rc)
 		return rc;
+	h2d_dl_keep(dl);
 	code = api->cuInit(0);
 	if (code) {
 		set_error(rt, api, "cuInit", code);
@@ -112,7 +113,6 @@ static int start(struct h2d_dl *dl, struct h2d_cuda_api *api, struct h2d_runtime
 			 version % 1000 / 10);
 	if (!code && count > 0) {
 		rt->device_count = (unsigned)count;
-		h2d_dl_keep(dl);
 		return 0;
 	}
 	h2d_dl_close(dl);

@@ -4,7 +4,6 @@
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,7 @@ enum {
 };
 
 enum {
-	SPIN_NS = 50000,      /* asked without a pause for that long */
+	SPIN_NS = 20000,      /* asked without a pause for that long */
 	PAUSE_MIN_NS = 20000, /* then with pauses that grow */
 	PAUSE_MAX_NS = 200000,
 };
@@ -469,9 +468,7 @@ int h2d_gpu_event_wait(struct h2d_event *e, uint64_t timeout_ns)
 			return rc > 0 ? 0 : rc;
 		if (waited >= timeout_ns)
 			return H2D_E_DEVICE_LOST;
-		if (waited < SPIN_NS) {
-			sched_yield();
-		} else {
+		if (waited >= SPIN_NS) {
 			uint64_t left = timeout_ns - waited;
 			struct timespec t = {.tv_nsec = (long)(pause < left ? pause : left)};
 

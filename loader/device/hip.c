@@ -53,8 +53,8 @@ static void tell_version(struct h2d_runtime *rt, const struct h2d_hip_api *api)
 		snprintf(rt->version, sizeof(rt->version), "%s", at + 4);
 }
 
-/* Load the runtime, start it and count its devices. On success the library stays loaded: its
- * threads may run by now. */
+/* Load the runtime, start it and count its devices. Once it was started it is never unloaded:
+ * its threads may run by now, and some leak memory each time they are loaded anew. */
 static int start(struct h2d_dl *dl, struct h2d_hip_api *api, struct h2d_runtime *rt)
 {
 	int rc, code, count = 0;
@@ -65,6 +65,7 @@ static int start(struct h2d_dl *dl, struct h2d_hip_api *api, struct h2d_runtime 
 	snprintf(rt->path, sizeof(rt->path), "%s", dl->path);
 	if (rc)
 		return rc;
+	h2d_dl_keep(dl);
 	code = api->hipInit(0);
 	if (code) {
 		set_error(rt, api, "hipInit", code);
@@ -79,7 +80,6 @@ static int start(struct h2d_dl *dl, struct h2d_hip_api *api, struct h2d_runtime 
 	tell_version(rt, api);
 	if (!code && count > 0) {
 		rt->device_count = (unsigned)count;
-		h2d_dl_keep(dl);
 		return 0;
 	}
 	h2d_dl_close(dl);
