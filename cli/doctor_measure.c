@@ -64,13 +64,16 @@ static void fill(const struct h2d_repro_result *r, struct h2d_doctor_measured *o
 	}
 	out->done = true;
 	out->policy = v->retry_policy;
-	/* Clean copies that reached HMM do not wait, whatever loop there is. */
-	out->permission = v->permission_rule;
 	out->confidence = v->confidence;
-	out->cow_penalty_ratio = v->cow_penalty_ratio;
-	h2d_say(out->statement, sizeof(out->statement), "measured on %.60s: %.30s (%.150s)",
-		out->device, out->verdict,
-		v->evidence_count ? v->evidence[0] : "no evidence line");
+	/* On the hmm device it is our module that asks for write access, not the driver. */
+	if (strcmp(r->backend, "hmm")) {
+		out->permission = v->permission_rule;
+		out->cow_penalty_ratio = v->cow_penalty_ratio;
+	}
+	h2d_say(out->statement, sizeof(out->statement), "measured on %s%s: %s (%s)",
+		out->device,
+		strcmp(r->backend, "hmm") ? "" : ", which asks for write access as drivers do",
+		out->verdict, v->evidence_count ? v->evidence[0] : "no evidence line");
 }
 
 static void measure(struct h2d_doctor_measured *out)

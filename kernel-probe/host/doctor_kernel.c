@@ -22,6 +22,27 @@ static void why_unknown(struct h2d_doctor_kernel *k, const struct h2d_kernel_ver
 		snprintf(k->why, sizeof(k->why), "%s", v->prior.why);
 }
 
+/* Copies that did not wait, on a device that shows no restarts: which policy that is cannot be
+ * told, but that they did not wait can. */
+static void ask_clean_measurement(const struct h2d_doctor_measured *m,
+				  struct h2d_doctor_kernel *k)
+{
+	if (!m->done || m->policy != H2D_RETRY_UNKNOWN)
+		return;
+	if (k->stall == H2D_STALL_YES)
+		snprintf(
+			k->conflict, sizeof(k->conflict),
+			"the kernel is held to have the bug, but copies were measured and none "
+			"waited");
+	k->confidence = k->stall == H2D_STALL_YES ? H2D_CONFIDENCE_LOW : m->confidence;
+	k->stall = H2D_STALL_NO;
+	k->only_table = false;
+	k->by_measurement = true;
+	if (k->statement_count < 3)
+		snprintf(k->statements[k->statement_count++], sizeof(k->statements[0]), "%s",
+			 m->statement);
+}
+
 /* Copies of pageable memory go through SVM where the driver has it, else through userptr. */
 static void ask_callers(const struct h2d_module_report *m, struct h2d_doctor_kernel *out)
 {
@@ -56,6 +77,7 @@ void h2d_doctor_kernel_read(const char *root, const struct h2d_doctor_measured *
 	if (rc) {
 		snprintf(out->why, sizeof(out->why), "the kernel's verdict: %s",
 			 h2d_status_string(rc));
+		ask_clean_measurement(measured, out);
 		if (options.measured) {
 			out->policy = measured->policy;
 			out->stall = m.affected ? H2D_STALL_YES : H2D_STALL_NO;
@@ -80,5 +102,6 @@ void h2d_doctor_kernel_read(const char *root, const struct h2d_doctor_measured *
 	out->permission = measured->permission;
 	if (v->module)
 		ask_callers(v->module, out);
+	ask_clean_measurement(measured, out);
 	h2d_kernel_verdict_free(v);
 }

@@ -209,6 +209,33 @@ static void nothing_is_said_of_what_was_not_seen(void)
 	CHECK_STR(judge()->id, "coherent");
 }
 
+/* Copies that did not wait say so, even where it cannot be seen which policy that was. */
+static void a_clean_measurement(void)
+{
+	struct h2d_doctor_measured m = {.done = true, .confidence = H2D_CONFIDENCE_HIGH};
+	struct h2d_doctor_kernel k;
+	const char *source = getenv("H2D_SOURCE_DIR");
+	char root[512];
+
+	snprintf(m.statement, sizeof(m.statement), "measured on hip:0: clean");
+	h2d_doctor_kernel_read("/nonexistent", &m, &scratch_log, &k);
+	CHECK_EQ(k.stall, H2D_STALL_NO);
+	CHECK(k.by_measurement && !k.only_table);
+	CHECK_EQ(k.confidence, H2D_CONFIDENCE_HIGH);
+	CHECK_STR(k.statements[0], "measured on hip:0: clean");
+	if (!source)
+		return;
+	snprintf(root, sizeof(root), "%s/tests/replay/captures/radeon-debian-115", source);
+	h2d_doctor_kernel_read(root, &m, &scratch_log, &k);
+	CHECK_EQ(k.stall, H2D_STALL_NO);
+	CHECK_EQ(k.confidence, H2D_CONFIDENCE_LOW);
+	CHECK(k.conflict[0]);
+	m.done = false;
+	h2d_doctor_kernel_read(root, &m, &scratch_log, &k);
+	CHECK_EQ(k.stall, H2D_STALL_YES);
+	CHECK(k.by_file && !k.by_measurement && !k.conflict[0]);
+}
+
 /* Every combination has an answer, in order, and the first one is the most urgent. */
 static void there_is_always_an_answer(void)
 {
@@ -249,6 +276,7 @@ int main(void)
 	RUN(a_read_only_mapping_is_out_of_reach);
 	RUN(copies_and_their_cure);
 	RUN(nothing_is_said_of_what_was_not_seen);
+	RUN(a_clean_measurement);
 	RUN(there_is_always_an_answer);
 	h2d_switches_close(switches);
 	return TEST_DONE();
