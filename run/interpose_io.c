@@ -15,6 +15,7 @@
 #include <sys/random.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -91,7 +92,9 @@ void ro_resolve_io(void)
 	atomic_store(&resolved, true);
 }
 
-/* Before our constructor some other's may read. */
+/* Before our constructor some other's may call us. An allocator that begins then reads files,
+ * and must not be called back by dlsym(): for these a system call does. */
+#define EARLY	   (!atomic_load(&resolved))
 #define NEXT(name) (atomic_load(&resolved) ? (void)0 : ro_resolve_io(), next.name)
 
 /* The kernel transfers no more than this at a time. */
@@ -129,6 +132,8 @@ static void open_message(const struct msghdr *m)
 RO_PUBLIC ssize_t read(int fd, void *buf, size_t bytes)
 {
 	open_bytes(buf, bytes);
+	if (EARLY)
+		return syscall(SYS_read, fd, buf, bytes);
 	return NEXT(read)(fd, buf, bytes);
 }
 
@@ -141,6 +146,8 @@ RO_PUBLIC ssize_t __read_chk(int fd, void *buf, size_t bytes, size_t room)
 RO_PUBLIC ssize_t pread(int fd, void *buf, size_t bytes, off_t offset)
 {
 	open_bytes(buf, bytes);
+	if (EARLY)
+		return syscall(SYS_pread64, fd, buf, bytes, offset);
 	return NEXT(pread)(fd, buf, bytes, offset);
 }
 
@@ -153,6 +160,8 @@ RO_PUBLIC ssize_t __pread_chk(int fd, void *buf, size_t bytes, off_t offset, siz
 RO_PUBLIC ssize_t pread64(int fd, void *buf, size_t bytes, off64_t offset)
 {
 	open_bytes(buf, bytes);
+	if (EARLY)
+		return syscall(SYS_pread64, fd, buf, bytes, offset);
 	return NEXT(pread64)(fd, buf, bytes, offset);
 }
 
@@ -243,6 +252,8 @@ RO_PUBLIC ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned l
 RO_PUBLIC ssize_t getrandom(void *buf, size_t bytes, unsigned flags)
 {
 	open_bytes(buf, bytes);
+	if (EARLY)
+		return syscall(SYS_getrandom, buf, bytes, flags);
 	return NEXT(getrandom)(buf, bytes, flags);
 }
 

@@ -3,20 +3,15 @@
 #include <sys/mman.h>
 
 #include "run/interpose.h"
-#include "run/keep.h"
 #include "run/memory.h"
 
 RO_PUBLIC void *mmap(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset)
 {
-	if (!ro.sigaction)
-		ro_resolve();
 	return ro_mmap(addr, bytes, prot, flags, fd, offset);
 }
 
 RO_PUBLIC void *mmap64(void *addr, size_t bytes, int prot, int flags, int fd, off64_t offset)
 {
-	if (!ro.sigaction)
-		ro_resolve();
 	return ro_mmap(addr, bytes, prot, flags, fd, offset);
 }
 

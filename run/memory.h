@@ -7,6 +7,7 @@
 #ifndef H2D_RUN_MEMORY_H
 #define H2D_RUN_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 

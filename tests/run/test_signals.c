@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/user.h>
 #include <ucontext.h>
 
@@ -443,6 +444,45 @@ static void crash_on_a_small_stack(void)
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV && last);
 }
 
+/* A runtime that goes past the C library, as Go's does: what the kernel calls an action. */
+struct raw_action {
+	void *handler;
+	unsigned long flags;
+	void *restorer;
+	unsigned long mask;
+};
+
+static void install_raw(void)
+{
+	struct sigaction act = {.sa_sigaction = recover, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+	struct raw_action raw;
+
+	/* By way of another signal, to have the restorer of the C library. */
+	REQUIRE(!sigaction(SIGUSR2, &act, NULL));
+	REQUIRE(!syscall(SYS_rt_sigaction, SIGUSR2, NULL, &raw, sizeof(raw.mask)));
+	REQUIRE(!syscall(SYS_rt_sigaction, SIGSEGV, &raw, NULL, sizeof(raw.mask)));
+}
+
+static void raw_handler_before(void)
+{
+	install_raw();
+	begin();
+	both();
+}
+
+static void raw_handler_after(void)
+{
+	begin();
+	install_raw();
+	CHECK_STR(under_permissions(under_map(under_file, UNDER_FILE_BYTES)), "rw-p");
+}
+
+static void look_raw_after(struct h2d_run_state *s)
+{
+	CHECK_EQ(UNDER_SUM(s, mapping_count), 1);
+	CHECK_EQ(atomic_load(&s->refused_handler_count), 1);
+}
+
 static const struct under_case cases[] = {
 	{"handler_before", handler_before, NULL, 0, NULL},
 	{"handler_after", handler_after, NULL, 0, NULL},
@@ -459,6 +499,8 @@ static const struct under_case cases[] = {
 	{"reset_after_one", reset_after_one, NULL, SIGSEGV, NULL},
 	{"ignored_but_real", ignored_but_real, look_crash, SIGSEGV, NULL},
 	{"sent", sent, NULL, SIGSEGV, NULL},
+	{"raw_handler_before", raw_handler_before, NULL, 0, NULL},
+	{"raw_handler_after", raw_handler_after, look_raw_after, 0, NULL},
 	{"crash_on_a_small_stack", crash_on_a_small_stack, NULL, 0, NULL},
 	{"crash_at_the_right_place", crash_at_the_right_place, look_crash, 0, NULL},
 };
