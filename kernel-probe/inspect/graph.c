@@ -19,6 +19,7 @@ enum {
 	TABLE_SLOTS = 1 << 16,
 	HELPER_BYTES_MAX = 64 << 10, /* of a helper that is looked through */
 	SMALL_BYTES = 512,	     /* that reads the clock for its caller */
+	LEAF_BYTES_MAX = 128,
 	SEARCH_DEPTH = 3,
 	SEARCH_BYTES_MAX = 16 << 20,
 };
@@ -155,6 +156,26 @@ static bool matters(struct ins_graph *g, struct ins_place entry, unsigned depth)
 		return false;
 	if (seen)
 		*seen = 0;
+	return true;
+}
+
+/* A short function that calls nothing, such as one that reads a flag. */
+static bool is_small_leaf(const struct ins_graph *g, struct ins_place entry)
+{
+	const struct ins_symbol *s = ins_function_begins(g->image, entry);
+	const struct ins_section *section = &g->image->sections[entry.section];
+	const struct ins_reloc *r = ins_reloc_from(section, entry.address);
+
+	if (!s || !s->size || s->size > LEAF_BYTES_MAX)
+		return false;
+	for (; r && r < section->relocs + section->reloc_count &&
+	       r->offset < entry.address + s->size;
+	     r++) {
+		const char *name = external_name(g->image, r->symbol);
+
+		if (strcmp(name, "__x86_return_thunk") && strcmp(name, "__fentry__"))
+			return false;
+	}
 	return true;
 }
 
@@ -297,7 +318,9 @@ static void call_inside(struct ins_graph *g, uint32_t at)
 		g->nodes[at].is_target = true;
 		return;
 	}
-	if (!matters(g, target, SEARCH_DEPTH))
+	if (!matters(g, target, SEARCH_DEPTH) &&
+	    (!g->interest.leaves || g->context_count > CONTEXTS_MAX / 2 ||
+	     !is_small_leaf(g, target)))
 		return;
 	context = enter(g, g->nodes[at].context, target, back);
 	if (!context)

@@ -253,6 +253,7 @@ ins_id ins_apply(struct ins_values *values, enum ins_op op, ins_id a, ins_id b, 
 struct ins_interest {
 	const char *const *externals; /* ended by NULL */
 	struct ins_place place;
+	bool leaves; /* short functions that call nothing are spliced in too */
 };
 
 struct ins_node {

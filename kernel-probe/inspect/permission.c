@@ -337,7 +337,7 @@ static int tell(struct caller *c, enum h2d_permission_rule rule, uint32_t load, 
 static int judge_caller(struct ins_analysis *a, struct ins_place entry, int argument,
 			enum h2d_permission_rule *rule, char *text, size_t cap)
 {
-	const struct ins_interest interest = {.place = a->root};
+	const struct ins_interest interest = {.place = a->root, .leaves = true};
 	struct caller c = {.a = a, .argument = argument, .entry = entry};
 	const char *why = NULL;
 	uint32_t load = 0;

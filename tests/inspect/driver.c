@@ -232,7 +232,13 @@ struct prange {
 	void *mm;
 };
 
-static inline bool svm_readonly(struct vma *vma, struct prange *p)
+#ifdef RULE_IN_HELPER
+#define RULE_STORAGE static noinline
+#else
+#define RULE_STORAGE static always_inline
+#endif
+
+RULE_STORAGE bool svm_readonly(struct vma *vma, struct prange *p)
 {
 	(void)p;
 #if SVM_RULE == BY_VMA

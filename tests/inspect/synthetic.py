@@ -65,9 +65,12 @@ def cases():
                {**d, "SECOND": "REFRESH" if policy == "stale" else "STALE"}, [], None, rules)
     for policy in NONSENSE:
         # Small enough to be inlined, where the callers' rules are out of reach.
-        yield f"{policy}", {**base, "POLICY": policy}, ["-fno-inline-functions"], None, rules
-    yield "OTHER_ERROR", {**base, "POLICY": "OTHER_ERROR"}, [], {"no_retry", "unknown"}, rules
+        yield f"{policy}", {**base, "POLICY": policy}, [], None, None
+    yield "OTHER_ERROR", {**base, "POLICY": "OTHER_ERROR"}, [], {"no_retry", "unknown"}, None
     d = {**base, "POLICY": "NO_RETRY", "FORM": "CHUNKS"}
+    yield "rule in a helper", {**d, "RULE_IN_HELPER": 1}, [], "no_retry", rules
+    yield ("rule in a helper, by another bit", {**d, "RULE_IN_HELPER": 1,
+           "SVM_RULE": "BY_OTHER_BIT"}, [], "no_retry", ("unknown", "access"))
     yield "svm by access", {**d, "SVM_RULE": "BY_ACCESS"}, [], "no_retry", ("access", "access")
     for rule in ("ALWAYS_WRITE", "BY_BOTH", "BY_OTHER_BIT"):
         yield f"svm {rule}", {**d, "SVM_RULE": rule}, [], "no_retry", ("unknown", "access")
