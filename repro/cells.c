@@ -321,7 +321,13 @@ static void check_pages(struct h2d_cell_map *m)
 				p->present_count - p->exclusive_count);
 		break;
 	case H2D_PAGES_COMMON:
-		if (p->file_count || p->exclusive_count)
+		/* pagemap calls the huge zero page one of a file (fs/proc/task_mmu.c,
+		 * pagemap_pmd_range: a page that is not anonymous), and nothing counts it. */
+		if (m->cell->flags & H2D_CELL_HUGE_ZERO) {
+			if (m->smaps.anonymous_bytes)
+				invalid(m, "%" PRIu64 " bytes are memory of our own",
+					m->smaps.anonymous_bytes);
+		} else if (p->file_count || p->exclusive_count)
 			invalid(m, "%" PRIu64 " present pages are of a file or our own",
 				p->file_count + p->exclusive_count);
 		break;

@@ -22,6 +22,9 @@ static struct {
 	enum h2d_permission_rule rule;
 	bool corrupt; /* a byte on its way */
 	bool refuse_zero_page;
+	bool hide_window;    /* one is not recognised, and none is counted by the driver */
+	uint32_t timeout_ms; /* 0: 1000 */
+	uint32_t slow_ms;    /* a copy takes at least that */
 } kernel;
 
 /* Of one device. */
@@ -51,8 +54,10 @@ static void replace_pages(struct fake_counts *c, unsigned char *p, uint64_t byte
 	if (kernel.policy != H2D_RETRY_REFRESH)
 		c->count.restarts += pages.replaced_span_count;
 	if (kernel.policy == H2D_RETRY_STALE)
-		c->count.windows += pages.replaced_span_count;
+		c->count.windows += pages.replaced_span_count -
+				    (kernel.hide_window && pages.replaced_span_count);
 	pthread_mutex_unlock(&c->lock);
+	usleep(kernel.slow_ms * 1000);
 	pthread_mutex_lock(&mm_lock);
 	for (uint64_t at = 0; at < bytes; at += page) {
 		volatile unsigned char *byte = p + at;
@@ -168,9 +173,9 @@ static void fake_count(struct h2d_device *dev, struct h2d_hmm_count *out)
 	*out = c->count;
 	memset(&c->count, 0, sizeof(c->count));
 	pthread_mutex_unlock(&c->lock);
-	out->timeout_ms = 1000;
+	out->timeout_ms = kernel.timeout_ms ? kernel.timeout_ms : 1000;
 	out->hz = 250;
-	out->windows_counted = true;
+	out->windows_counted = !kernel.hide_window;
 }
 
 static const struct h2d_backend fake = {

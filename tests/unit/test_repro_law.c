@@ -140,6 +140,34 @@ static void a_refuted_law_is_told(void)
 	close_two();
 }
 
+/* Where the driver counts nothing, a window that a busy host hid is told by the time it took.
+ */
+static void a_hidden_window_is_told_by_time(void)
+{
+	static const char *const one[] = {"full-8MiB"};
+	struct h2d_law_result *r;
+
+	open_two(H2D_RETRY_STALE);
+	kernel.hide_window = true;
+	REQUIRE(!run(one, 1, &r));
+	CHECK_EQ(r->rows[0].windows, 3);
+	CHECK_EQ(r->rows[0].restarts, 4);
+	CHECK(!r->rows[0].agrees); /* 4 s cannot have passed */
+	h2d_law_free(r);
+	close_two();
+
+	open_two(H2D_RETRY_STALE);
+	kernel.timeout_ms = 1;
+	kernel.slow_ms = 8;
+	kernel.hide_window = true;
+	REQUIRE(!run(one, 1, &r));
+	CHECK(r->rows[0].agrees);
+	h2d_law_free(r);
+	close_two();
+	kernel.hide_window = false;
+	kernel.timeout_ms = kernel.slow_ms = 0;
+}
+
 static void bad_options(void)
 {
 	static const char *const unknown[] = {"full-3MiB"};
@@ -190,6 +218,7 @@ int main(void)
 	RUN(restarts_serve_as_well);
 	RUN(two_threads);
 	RUN(a_refuted_law_is_told);
+	RUN(a_hidden_window_is_told_by_time);
 	RUN(bad_options);
 	RUN(document);
 	return TEST_DONE();
