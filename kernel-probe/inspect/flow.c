@@ -8,13 +8,13 @@
 #include "core/mem.h"
 #include "internal.h"
 
-enum { STEPS_MAX = 2000000, LAYERS = 2 };
+enum { LAYERS = 2 };
 
-int ins_flow_open(const struct ins_graph *graph, struct ins_flow *flow)
+int ins_flow_open(const struct ins_graph *graph, uint64_t *steps_left, struct ins_flow *flow)
 {
 	size_t n;
 
-	*flow = (struct ins_flow){0};
+	*flow = (struct ins_flow){.steps_left = steps_left};
 	if (!h2d_mul_size(graph->count, LAYERS, &n))
 		return H2D_E_NOMEM;
 	flow->states = h2d_mem->calloc(n, sizeof(*flow->states));
@@ -90,11 +90,12 @@ static void propagate(struct ins_run *run, struct ins_flow *flow, uint32_t node,
 
 bool ins_flow_run(struct ins_run *run, struct ins_flow *flow)
 {
-	for (uint32_t steps = 0; flow->work_count; steps++) {
+	while (flow->work_count) {
 		uint32_t at = flow->work[--flow->work_count];
 
-		if (steps == STEPS_MAX)
+		if (!*flow->steps_left)
 			return false;
+		--*flow->steps_left;
 		flow->queued[at] = false;
 		propagate(run, flow, at / LAYERS, at % LAYERS);
 	}

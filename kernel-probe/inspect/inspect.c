@@ -12,6 +12,9 @@
 #include "file.h"
 #include "internal.h"
 
+/* Of instructions looked at. Debian's modules take less than ten thousand. */
+enum { STEPS_MAX = 8 << 20 };
+
 static void other_machine(struct h2d_module_report *r)
 {
 	snprintf(r->retry_why, sizeof(r->retry_why), "machine code of %s is not read",
@@ -23,7 +26,8 @@ static void other_machine(struct h2d_module_report *r)
 static int analyse(const struct ins_image *image, const struct h2d_log *log,
 		   struct h2d_module_report *report)
 {
-	struct ins_analysis a = {.image = image, .log = log, .report = report};
+	struct ins_analysis a = {
+		.image = image, .log = log, .report = report, .steps_left = STEPS_MAX};
 	int err;
 
 	ins_info_read(image, report);

@@ -376,19 +376,21 @@ struct ins_flow {
 	uint8_t *reached;	  /* bit per layer */
 	uint8_t *taken;		  /* of conditional jumps: 1 jumped, 2 fell through */
 	uint32_t *work, work_count;
+	uint64_t *steps_left;
 	bool *queued;
 	const char *divide; /* a call of this moves to the second layer; or NULL */
 	const char *stop;   /* flow ends before calls of this; or NULL */
 };
 
-int ins_flow_open(const struct ins_graph *graph, struct ins_flow *flow);
+/* `steps_left` is shared by all flows of one module, so that a hostile one ends too. */
+int ins_flow_open(const struct ins_graph *graph, uint64_t *steps_left, struct ins_flow *flow);
 void ins_flow_close(struct ins_flow *flow);
 /* Clears all and starts anew. */
 void ins_flow_reset(const struct ins_graph *graph, struct ins_flow *flow);
 /* Puts a state before a node. */
 void ins_flow_seed(struct ins_run *run, struct ins_flow *flow, uint32_t node, unsigned layer,
 		   const struct ins_state *state);
-/* Runs to the end. False when it takes too long. */
+/* Runs to the end. False when the steps that were left did not suffice. */
 bool ins_flow_run(struct ins_run *run, struct ins_flow *flow);
 /* What holds before a node; NULL where it was not reached. */
 const struct ins_state *ins_flow_state(const struct ins_flow *flow, uint32_t node,
@@ -410,6 +412,7 @@ struct ins_analysis {
 	struct ins_decoder *decoder;
 	const struct h2d_log *log;
 	struct h2d_module_report *report;
+	uint64_t steps_left;
 	struct ins_site *sites; /* owned by whoever opened the analysis */
 	size_t site_count;
 	struct ins_place root; /* amdgpu_hmm_range_get_pages(), as far as it is known */

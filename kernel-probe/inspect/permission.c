@@ -115,7 +115,7 @@ static int readonly_argument(struct ins_analysis *a, int *argument)
 	if (!err)
 		err = ins_values_open(&values);
 	if (!err)
-		err = ins_flow_open(&graph, &flow);
+		err = ins_flow_open(&graph, &a->steps_left, &flow);
 	if (!err && !graph.why) {
 		run = (struct ins_run){.graph = &graph, .values = &values, .argument = -1};
 		*argument = find_readonly(&run, &flow);
@@ -348,7 +348,7 @@ static int judge_caller(struct ins_analysis *a, struct ins_place entry, int argu
 	if (!err)
 		err = ins_values_open(&c.values);
 	if (!err)
-		err = ins_flow_open(&c.graph, &c.flow);
+		err = ins_flow_open(&c.graph, &a->steps_left, &c.flow);
 	if (err)
 		goto out;
 	c.run = (struct ins_run){.graph = &c.graph, .values = &c.values, .argument = -1};

@@ -79,11 +79,11 @@ static int study_open(struct study *s)
 	if (!err)
 		err = ins_values_open(&s->values);
 	if (!err)
-		err = ins_flow_open(&s->graph, &s->entry);
+		err = ins_flow_open(&s->graph, &s->a->steps_left, &s->entry);
 	if (!err)
-		err = ins_flow_open(&s->graph, &s->busy);
+		err = ins_flow_open(&s->graph, &s->a->steps_left, &s->busy);
 	if (!err)
-		err = ins_flow_open(&s->graph, &s->other);
+		err = ins_flow_open(&s->graph, &s->a->steps_left, &s->other);
 	if (err)
 		return err;
 	s->cycle = h2d_mem->calloc(s->graph.count, sizeof(*s->cycle));
