@@ -235,11 +235,6 @@ static int stream_destroy(struct h2d_gpu *g, void *s)
 	return api_of(g)->cuStreamDestroy_v2(s);
 }
 
-static int stream_query(struct h2d_gpu *g, void *s)
-{
-	return api_of(g)->cuStreamQuery(s);
-}
-
 static int stream_check(struct h2d_gpu *g, void *s, bool *mine)
 {
 	struct cuda *c = cuda_of(g);
@@ -311,7 +306,6 @@ static const char *const call_names[H2D_GPU_CALL_COUNT] = {
 	[H2D_GPU_UNREGISTER] = "cuMemHostUnregister",
 	[H2D_GPU_STREAM_CREATE] = "cuStreamCreate",
 	[H2D_GPU_STREAM_DESTROY] = "cuStreamDestroy_v2",
-	[H2D_GPU_STREAM_QUERY] = "cuStreamQuery",
 	[H2D_GPU_STREAM_CHECK] = "cuStreamGetCtx",
 	[H2D_GPU_EVENT_CREATE] = "cuEventCreate",
 	[H2D_GPU_EVENT_DESTROY] = "cuEventDestroy_v2",
@@ -336,7 +330,6 @@ static const struct h2d_gpu_ops ops = {
 	.host_unregister = host_unregister,
 	.stream_create = stream_create,
 	.stream_destroy = stream_destroy,
-	.stream_query = stream_query,
 	.stream_check = stream_check,
 	.event_create = event_create,
 	.event_destroy = event_destroy,

@@ -100,7 +100,6 @@ enum {
 	X(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream))                    \
 	X(cuStreamCreate, (CUstream * stream, unsigned int flags))                             \
 	X(cuStreamDestroy_v2, (CUstream stream))                                               \
-	X(cuStreamQuery, (CUstream stream))                                                    \
 	O(cuStreamGetCtx, (CUstream stream, CUcontext * context))                              \
 	X(cuEventCreate, (CUevent * event, unsigned int flags))                                \
 	X(cuEventDestroy_v2, (CUevent event))                                                  \

@@ -349,8 +349,16 @@ int h2d_gpu_copy_2d(struct h2d_stream *s, void *dst, uint64_t dst_pitch, const v
 {
 	struct h2d_gpu *g = s->gpu;
 	uintptr_t was;
-	int rc = h2d_gpu_enter(g, &was), code;
+	int rc = 0, code;
 
+	/* What both runtimes take as a pitch at most. */
+	if (dst_pitch > INT32_MAX || src_pitch > INT32_MAX) {
+		for (uint64_t i = 0; !rc && i < rows; i++)
+			rc = h2d_gpu_copy(s, (char *)dst + i * dst_pitch,
+					  (const char *)src + i * src_pitch, row_bytes);
+		return rc;
+	}
+	rc = h2d_gpu_enter(g, &was);
 	if (rc)
 		return rc;
 	code = g->ops->to_device_2d(g, dst, dst_pitch, src, src_pitch, row_bytes, rows,

@@ -35,7 +35,6 @@ enum h2d_gpu_call {
 	H2D_GPU_UNREGISTER,
 	H2D_GPU_STREAM_CREATE,
 	H2D_GPU_STREAM_DESTROY,
-	H2D_GPU_STREAM_QUERY,
 	H2D_GPU_STREAM_CHECK,
 	H2D_GPU_EVENT_CREATE,
 	H2D_GPU_EVENT_DESTROY,
@@ -66,7 +65,6 @@ struct h2d_gpu_ops {
 	int (*host_unregister)(struct h2d_gpu *g, void *p);
 	int (*stream_create)(struct h2d_gpu *g, void **s);
 	int (*stream_destroy)(struct h2d_gpu *g, void *s);
-	int (*stream_query)(struct h2d_gpu *g, void *s);
 	/** Whether a stream of the caller belongs to this device; `mine` stays true when the
 	 *  runtime cannot tell. */
 	int (*stream_check)(struct h2d_gpu *g, void *s, bool *mine);

@@ -62,7 +62,6 @@ enum {
 	   size_t rows, hipMemcpyKind kind, hipStream_t stream))                               \
 	X(hipError_t, hipStreamCreateWithFlags, (hipStream_t * stream, unsigned int flags))    \
 	X(hipError_t, hipStreamDestroy, (hipStream_t stream))                                  \
-	X(hipError_t, hipStreamQuery, (hipStream_t stream))                                    \
 	X(hipError_t, hipEventCreateWithFlags, (hipEvent_t * event, unsigned int flags))       \
 	X(hipError_t, hipEventDestroy, (hipEvent_t event))                                     \
 	X(hipError_t, hipEventRecord, (hipEvent_t event, hipStream_t stream))                  \

@@ -231,6 +231,21 @@ static void a_checkpoint_that_does_not_fit(void)
 	check_clean();
 }
 
+static void no_pinned_memory_at_all(void)
+{
+	char script[96];
+
+	snprintf(script, sizeof(script), "%s=2@1+;%s=2@1+",
+		 call_of("hipHostRegister", "cuMemHostRegister_v2"),
+		 call_of("hipHostMalloc", "cuMemHostAlloc"));
+	fake->script(script);
+	CHECK_EQ(bench_round(0, 0, "pinned"), H2D_E_NOMEM);
+	CHECK(f.error_count > 0);
+	check_clean();
+	CHECK_EQ(bench_round(0, 0, "pread"), H2D_E_NOMEM); /* reading back needs some */
+	check_clean();
+}
+
 /* ---- host memory that fails, every allocation of the library in turn */
 
 static _Atomic long allocations, fail_at;
@@ -299,6 +314,7 @@ int main(int argc, char **argv)
 	RUN(the_device_is_lost_while_idle);
 	RUN(memory_runs_out_at_each_allocation);
 	RUN(a_checkpoint_that_does_not_fit);
+	RUN(no_pinned_memory_at_all);
 	RUN(host_memory_fails_in_turn);
 	bench_end();
 	return TEST_DONE();

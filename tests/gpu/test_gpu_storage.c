@@ -153,6 +153,31 @@ static void a_read_that_fails_is_told(void)
 	h2d_device_close(dev);
 }
 
+/* Whole loads by path gds: short reads, and a read that fails at each chunk in turn. */
+static void loads_that_fail_end_clean(void)
+{
+	storage->script("short_reads=1");
+	fake->script("");
+	CHECK_EQ(bench_round(0, 0, "gds"), 0);
+	check_storage_clean();
+	for (unsigned n = 1;; n++) {
+		char script[64];
+		int rc;
+
+		snprintf(script, sizeof(script), "%s=5011@%u", call("Read"), n);
+		storage->script(script);
+		rc = bench_round(0, 0, "gds");
+		if (storage->calls(call("Read")) < n) {
+			CHECK_EQ(rc, 0);
+			CHECK(n > 10);
+			break;
+		}
+		CHECK_EQ(rc, H2D_E_DEVICE);
+		CHECK(strstr(told, "(5011)"));
+		check_storage_clean();
+	}
+}
+
 static void compatibility_mode_is_refused(void)
 {
 	storage->script("compat_fixed=1");
@@ -204,6 +229,7 @@ int main(int argc, char **argv)
 	RUN(bytes_arrive);
 	RUN(each_call_fails);
 	RUN(a_read_that_fails_is_told);
+	RUN(loads_that_fail_end_clean);
 	RUN(compatibility_mode_is_refused);
 	RUN(not_for_unified_memory);
 	bench_end();

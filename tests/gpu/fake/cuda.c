@@ -273,12 +273,6 @@ FAKE_API CUresult cuStreamDestroy_v2(CUstream stream)
 	return fake_stream_free((struct fake_stream *)stream);
 }
 
-FAKE_API CUresult cuStreamQuery(CUstream stream)
-{
-	ENTER_CONTEXT();
-	return fake_stream_query(device(), (struct fake_stream *)stream);
-}
-
 FAKE_API CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 {
 	ENTER();

@@ -89,7 +89,6 @@ int fake_unregister(void *p);
 struct fake_stream *fake_stream_new(int d, bool other);
 int fake_stream_free(struct fake_stream *s);
 bool fake_stream_is_other(const struct fake_stream *s);
-int fake_stream_query(int d, struct fake_stream *s);
 struct fake_event *fake_event_new(int d);
 int fake_event_free(struct fake_event *e);
 int fake_event_record(int d, struct fake_event *e, struct fake_stream *s);

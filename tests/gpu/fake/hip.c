@@ -213,12 +213,6 @@ FAKE_API hipError_t hipStreamDestroy(hipStream_t stream)
 	return fake_stream_free((struct fake_stream *)stream);
 }
 
-FAKE_API hipError_t hipStreamQuery(hipStream_t stream)
-{
-	ENTER_DEVICE();
-	return fake_stream_query(current, (struct fake_stream *)stream);
-}
-
 FAKE_API hipError_t hipEventCreateWithFlags(hipEvent_t *event, unsigned int flags)
 {
 	ENTER_DEVICE();

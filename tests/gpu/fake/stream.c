@@ -301,18 +301,6 @@ bool fake_stream_is_other(const struct fake_stream *s)
 	return s->other;
 }
 
-int fake_stream_query(int d, struct fake_stream *s)
-{
-	int code;
-
-	pthread_mutex_lock(&lock);
-	code = !is_stream(s) || s->device != d ? FAKE_INVALID_HANDLE
-	       : s->head		       ? FAKE_NOT_READY
-					       : s->error;
-	pthread_mutex_unlock(&lock);
-	return code;
-}
-
 /* Under the lock. */
 static void push(struct fake_stream *s, const struct op *op)
 {
