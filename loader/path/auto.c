@@ -7,9 +7,29 @@
  *
  * Where nobody can say what is cached (cachestat refused, or no such call and not our file) the
  * cache is used: right when the file is warm, and the kernel reads ahead when it is not.
+ *
+ * Where memory is short other rules come first. What the system and the memory cgroup have left
+ * bounds the ring; when the checkpoint is larger than that, unknown extents are read directly,
+ * and pages that had to be read through the cache are given back as the load goes on: on a
+ * device that shares the host's memory they would compete with the weights themselves.
+ *
+ * A mapping is never a source here, so that what a kernel does with one (its retry policy,
+ * which is unknown unless the caller names it) cannot slow the load down.
  */
+#include "core/policy.h"
+#include "device/pci.h"
 #include "file/cache.h"
+#include "path/auto.h"
 #include "path/load.h"
+#include "transfer/tuning.h"
+
+enum {
+	RING_SHARE = 8, /* of the memory that is left, at most this part for the ring */
+	RING_MIN_BYTES = 4 << 20,
+	SMALL_BYTES = 256 << 10, /* in all: not worth a second way of reading */
+};
+
+void (*h2d_auto_room)(struct h2d_room *room) = h2d_room_read;
 
 const struct h2d_path h2d_path_auto = {
 	.name = "auto",
@@ -20,10 +40,73 @@ const struct h2d_path h2d_path_auto = {
 	.flags = 0,
 };
 
+/* For -v: what is known of the machine. */
+static void tell_facts(const struct h2d_load *l, const struct h2d_room *room, uint64_t bytes)
+{
+	const struct h2d_device_facts *f = &l->dev->facts;
+	struct h2d_pci pci = {0};
+
+	if (f->pci_address[0])
+		h2d_pci_read(NULL, f->pci_address, &pci);
+	h2d_log_line(
+		&l->log, H2D_LOG_INFO,
+		"auto: device %s %s, link %.1f GT/s x%u (0: unknown); %llu MiB to load, "
+		"%llu MiB of memory left (%s); the kernel's retry policy is %s: no mapping is "
+		"used",
+		f->name,
+		f->unified == 1	  ? "shares the host's memory"
+		: f->unified == 0 ? "has memory of its own"
+				  : "of unknown kind",
+		pci.speed_gt_per_s, pci.lane_count, (unsigned long long)(bytes >> 20),
+		(unsigned long long)(room->available_bytes >> 20), room->bound,
+		h2d_retry_policy_name(h2d_retry_policy_from_name(l->opts.kernel_retry_policy)));
+}
+
+static uint64_t wanted_bytes(const struct h2d_load *l)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t i = 0; i < l->plan.target_count; i++)
+		sum += l->plan.targets[i].bytes; /* at most the files' sizes, a few times */
+	return sum;
+}
+
+/* What memory there is decides. @return whether it is short */
+static bool weigh_memory(struct h2d_load *l, const struct h2d_room *room, uint64_t bytes)
+{
+	uint64_t share = room->available_bytes / RING_SHARE;
+
+	if (room->available_bytes == UINT64_MAX)
+		return false;
+	if (!l->in_place && !l->opts.staging_bytes && share < h2d_tuning->staging_max_bytes) {
+		l->opts.staging_bytes = share > RING_MIN_BYTES ? share : RING_MIN_BYTES;
+		h2d_load_because(
+			l, "%llu MiB of memory are left (%s): staging of at most %llu MiB",
+			(unsigned long long)(room->available_bytes >> 20), room->bound,
+			(unsigned long long)(l->opts.staging_bytes >> 20));
+	}
+	if (bytes <= room->available_bytes)
+		return false;
+	h2d_load_because(l, "%llu MiB do not fit into the memory that is left (%s)",
+			 (unsigned long long)(bytes >> 20), room->bound);
+	return true;
+}
+
 int h2d_auto_open(struct h2d_load *l)
 {
+	uint64_t bytes = wanted_bytes(l);
 	const char *unknown = NULL;
 	uint32_t cached = 0, used = 0;
+	struct h2d_room room;
+	bool scarce;
+
+	h2d_auto_room(&room);
+	tell_facts(l, &room, bytes);
+	scarce = weigh_memory(l, &room, bytes);
+	if (bytes < SMALL_BYTES && !scarce) {
+		h2d_load_because(l, "less than 256 KiB in all: read through the cache");
+		return 0;
+	}
 
 	for (uint32_t i = 0; i < l->ckpt->cat.file_count; i++) {
 		struct h2d_source_file *in = &l->inputs[i];
@@ -34,11 +117,11 @@ int h2d_auto_open(struct h2d_load *l)
 			continue;
 		used++;
 		h2d_cache_query(in->file, in->begin, in->end - in->begin, &st);
-		if (st.method == H2D_CACHE_UNKNOWN) {
+		if (st.method == H2D_CACHE_UNKNOWN && !scarce) {
 			unknown = st.why;
 			continue;
 		}
-		if (st.cached_bytes >= st.total_bytes) {
+		if (st.method != H2D_CACHE_UNKNOWN && st.cached_bytes >= st.total_bytes) {
 			cached++;
 			continue;
 		}
@@ -51,6 +134,11 @@ int h2d_auto_open(struct h2d_load *l)
 				 unknown);
 	if (used && cached == used)
 		h2d_load_because(l, "everything is in the page cache");
+	else if (scarce && l->opts.cache == H2D_CACHE_KEEP) {
+		l->opts.cache = H2D_CACHE_DROP;
+		h2d_load_because(l, "cached pages are given back");
+	}
+	l->memory_scarce = scarce;
 	return 0;
 }
 
@@ -67,6 +155,11 @@ void h2d_auto_choose(struct h2d_load *l)
 		if (!in->has_direct)
 			continue;
 		h2d_cache_query(in->file, c->file_offset, c->bytes, &st);
+		if (st.method == H2D_CACHE_UNKNOWN && l->memory_scarce) {
+			c->source = H2D_SOURCE_DIRECT;
+			cold++;
+			continue;
+		}
 		if (st.method == H2D_CACHE_UNKNOWN || st.dirty_bytes ||
 		    st.cached_bytes >= st.total_bytes / 2 + st.total_bytes % 2) {
 			warm++;

@@ -31,7 +31,9 @@ struct h2d_load {
 	struct h2d_source_file *inputs; /**< by file of the catalogue */
 	bool own_memory; /**< the destination is ours: gaps between tensors may be overwritten
 			  */
-	bool in_place;	 /**< readers may write the destination */
+	bool memory_scarce;   /**< `auto`: the checkpoint is larger than the memory that is left
+			       */
+	bool in_place;	      /**< readers may write the destination */
 	uint64_t slack_bytes; /**< of a slot, for the alignment of direct reads */
 	struct h2d_engine_config engine;
 	struct h2d_engine_result result;

@@ -304,6 +304,10 @@ struct h2d_load_opts {
 	void *tensor_done_user;
 	uint32_t per_tensor; /**< 1: no coalescing, every tensor timed alone */
 	void *stream; /**< h2d_load_into(): the caller's stream of the device's runtime */
+	/** What the kernel's driver does when pages of a copy's source change under it, where
+	 *  somebody found out (see `h2d probe`): "refresh", "stale", "no_retry"; NULL: unknown.
+	 *  `auto` uses a mapping under none of them. */
+	const char *kernel_retry_policy;
 	const char *trace_path; /**< write a Chrome trace of readers, copies and waits here */
 };
 
