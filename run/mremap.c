@@ -87,28 +87,36 @@ static size_t pieces_in(struct ro_span range, bool *all)
 	return n;
 }
 
-static uintptr_t block_end(uintptr_t at, uintptr_t end)
+/* Whether [from, from + bytes) is one entry of the kernel's map, asked without harm: growing by
+ * a page in place is refused with EFAULT only if not (mm/mremap.c looks at that first). */
+static bool one_entry(uintptr_t from, size_t bytes)
 {
-	uintptr_t next = (at & ~(uintptr_t)(RO_BLOCK_BYTES - 1)) + RO_BLOCK_BYTES;
-
-	return next < end ? next : end;
+	ro_count_calls(1);
+	if (sys_mremap((void *)from, bytes, bytes + ro.page_bytes, 0, NULL) == MAP_FAILED)
+		return errno != EFAULT;
+	sys_munmap((void *)(from + bytes), ro.page_bytes);
+	return true;
 }
 
-/* Move [from, end) by `delta`, block by block: no border of ours lies inside a block. The last
- * block takes the growth. @return how far it came */
-static uintptr_t move_blocks(uintptr_t from, uintptr_t end, uintptr_t delta, size_t growth,
-			     int flags)
+/* Move [from, end) by `delta`, in parts as large as the kernel takes at a time. The last part
+ * takes the growth. @return how far it came */
+static uintptr_t move_parts(uintptr_t from, uintptr_t end, uintptr_t delta, size_t growth,
+			    int flags)
 {
-	while (from < end) {
-		uintptr_t next = block_end(from, end);
-		size_t bytes = next - from;
+	size_t part = end - from;
 
+	while (from < end) {
+		if (part > end - from)
+			part = end - from;
+		while (part > ro.page_bytes && !one_entry(from, part))
+			part = part / 2 & ~(ro.page_bytes - 1);
 		ro_count_calls(1);
-		if (sys_mremap((void *)from, bytes, bytes + (next == end ? growth : 0),
+		if (sys_mremap((void *)from, part, part + (from + part == end ? growth : 0),
 			       flags | MREMAP_MAYMOVE | MREMAP_FIXED,
 			       (void *)(from + delta)) == MAP_FAILED)
 			break;
-		from = next;
+		from += part;
+		part *= 2;
 	}
 	return from;
 }
@@ -123,12 +131,10 @@ static void *move_apart(const struct move *m, void *to)
 	int saved;
 
 	if (!(m->flags & (MREMAP_FIXED | MREMAP_DONTUNMAP))) {
-		/* In place, if there is room behind the last one. */
-		last = (end - 1) & ~(uintptr_t)(RO_BLOCK_BYTES - 1);
-		if (last < m->from.start)
-			last = m->from.start;
+		/* In place, if there is room behind the last page. */
+		last = end - ro.page_bytes;
 		ro_count_calls(1);
-		if (sys_mremap((void *)last, end - last, end - last + growth, 0, NULL) !=
+		if (sys_mremap((void *)last, ro.page_bytes, ro.page_bytes + growth, 0, NULL) !=
 		    MAP_FAILED)
 			return (void *)m->from.start;
 		if (!(m->flags & MREMAP_MAYMOVE))
@@ -144,7 +150,7 @@ static void *move_apart(const struct move *m, void *to)
 	if (place == MAP_FAILED)
 		return place;
 	delta = (uintptr_t)place - m->from.start;
-	reached = move_blocks(m->from.start, end, delta, growth, m->flags & MREMAP_DONTUNMAP);
+	reached = move_parts(m->from.start, end, delta, growth, m->flags & MREMAP_DONTUNMAP);
 	if (reached == end) {
 		if (end < m->from.end)
 			sys_munmap((void *)end, m->from.end - end);
@@ -152,7 +158,7 @@ static void *move_apart(const struct move *m, void *to)
 	}
 	saved = errno;
 	if (!(m->flags & MREMAP_DONTUNMAP))
-		move_blocks(m->from.start + delta, reached + delta, -delta, 0, 0);
+		move_parts(m->from.start + delta, reached + delta, -delta, 0, 0);
 	sys_munmap(place, bytes);
 	errno = saved;
 	return MAP_FAILED;

@@ -7,7 +7,7 @@
 
 static void many_mappings(void)
 {
-	enum { ROUNDS = 60, EACH = 2000 };
+	enum { ROUNDS = 6, EACH = 20000 };
 	static unsigned char *maps[EACH];
 	int fd = open(under_file, O_RDONLY);
 

@@ -105,11 +105,16 @@ static bool ops_peek(const volatile unsigned char *p, unsigned char *value)
 }
 
 /* What was unmapped is reserved again at once, so that nothing else settles there. */
+static void ops_hold(int arena, uint32_t at, uint32_t n)
+{
+	sys_mmap(ops_addr(arena, at), (size_t)n * OPS_PAGE, PROT_NONE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+}
+
 static void ops_reserve(uint32_t at, uint32_t n)
 {
 	for (int arena = 0; n && arena < 2; arena++)
-		sys_mmap(ops_addr(arena, at), (size_t)n * OPS_PAGE, PROT_NONE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+		ops_hold(arena, at, n);
 	for (uint32_t i = at; i < at + n; i++)
 		ops_pages[i] = (struct ops_page){0, -1, PROT_NONE};
 }
@@ -219,8 +224,8 @@ static void ops_advise(void)
 		  errno);
 }
 
-/* Whether all of a range is kept. What the program took over by mprotect() may be in more parts than it
- * would be without us, and mremap() then refuses to let it grow: a known difference. */
+/* Whether all of a range is kept. What the program took over by mprotect() may be in more parts
+ * than it would be without us, and mremap() then refuses to let it grow: a known difference. */
 static bool ops_kept(struct ops_range r)
 {
 	uintptr_t at = (uintptr_t)ops_addr(0, r.at), end = at + (size_t)r.n * OPS_PAGE;
@@ -297,6 +302,8 @@ static void ops_remap_fixed(struct ops_range r)
 			ops_reserve(to, n);
 			return;
 		}
+		if (arena && !(flags & 4))
+			ops_hold(1, r.at, r.n);
 	}
 	OPS_CHECK(p[0] == ops_addr(0, to), "mremap of %u, %u pages to %u, %u pages: errno %d",
 		  r.at, r.n, to, n, errno);
@@ -325,6 +332,8 @@ static void ops_remap_here(struct ops_range r)
 				ops_reserve(r.at + r.n, n - r.n);
 			return;
 		}
+		if (arena && n < r.n)
+			ops_hold(1, r.at + n, r.n - n);
 	}
 	if (p[0] == MAP_FAILED && n > r.n)
 		ops_reserve(r.at + r.n, n - r.n);
@@ -355,6 +364,9 @@ static void ops_remap_away(struct ops_range r)
 					       (size_t)n * OPS_PAGE, MREMAP_MAYMOVE, NULL);
 		if (arena && p[1] == MAP_FAILED)
 			return;
+		/* At once, or the other arena's is moved to where this one's was. */
+		if (p[arena] != MAP_FAILED && p[arena] != ops_addr(arena, r.at))
+			ops_hold(arena, r.at, r.n);
 	}
 	OPS_CHECK(p[0] != MAP_FAILED, "mremap away of %u, %u pages to %u: errno %d", r.at, r.n,
 		  n, errno);
