@@ -9,6 +9,7 @@
  * compare every pointer below with what that header declares.
  *
  * @source cuda.h of CUDA 13.0
+ * @since 0.1
  */
 #ifndef H2D_DEVICE_CUDA_API_H
 #define H2D_DEVICE_CUDA_API_H

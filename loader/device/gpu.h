@@ -15,6 +15,9 @@
  *    of it is freed, waited for or reused.
  *  - Waiting for an event is asking for it, at first without a pause, then less and less
  *    often (at most 200 us apart): neither runtime can wait for a limited time.
+ *
+ * Thread-safety as in device.h.
+ * @since 0.1
  */
 #ifndef H2D_DEVICE_GPU_H
 #define H2D_DEVICE_GPU_H

@@ -9,6 +9,7 @@
  * compare every pointer below with what that header declares.
  *
  * @source hip_runtime_api.h of HIP 5.2.3 and 6.3
+ * @since 0.1
  */
 #ifndef H2D_DEVICE_HIP_API_H
 #define H2D_DEVICE_HIP_API_H

@@ -12,6 +12,7 @@
  * compatibility mode), registered once, and stays so as long as a stream refers to it.
  *
  * @source cufile.h 1.14 (nvidia-cufile), hipfile.h 0.2
+ * @since 0.1
  */
 #ifndef H2D_DEVICE_STORAGE_H
 #define H2D_DEVICE_STORAGE_H

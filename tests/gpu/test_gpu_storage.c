@@ -215,6 +215,8 @@ int main(int argc, char **argv)
 	bench_fixture();
 	lib = dlopen(call_of("libhipfile.so.0", "libcufile.so.0"), RTLD_NOW);
 	if (argc > 2) { /* the library is not there */
+		if (lib)
+			SKIP("the real library is installed here");
 		CHECK_EQ(check(""), H2D_E_UNSUPPORTED);
 		CHECK(strstr(why, "no runtime is installed"));
 		printf("     %s\n", why);
