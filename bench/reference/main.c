@@ -12,6 +12,8 @@ static const char usage[] =
 	"Usage: h2d-reference pread FILE [--threads N] [--block BYTES] "
 	"[--pages huge|small] [--touched] [--repeat N]\n"
 	"       h2d-reference direct FILE [--block BYTES] [--depth N] [--fresh] [--repeat N]\n"
+	"       h2d-reference stages FILE [--device DEVICE] [--threads N] [--block BYTES] "
+	"[--repeat N]\n"
 	"       h2d-reference touch BYTES\n"
 	"       h2d-reference open CHECKPOINT\n"
 	"       h2d-reference view CHECKPOINT [--threads PROCESSES]\n";
@@ -59,15 +61,19 @@ static int number(const char *text, uint64_t *out)
 
 int main(int argc, char **argv)
 {
-	struct reference_opts o = {
-		.threads = 1, .block_bytes = 16u << 20, .depth = 4, .huge = 1, .repeat = 1};
+	struct reference_opts o = {.device = "opencl",
+				   .threads = 1,
+				   .block_bytes = 16u << 20,
+				   .depth = 4,
+				   .huge = 1,
+				   .repeat = 1};
 	static const struct {
 		const char *name;
 		int (*run)(const struct reference_opts *);
 	} modes[] = {
 		{"pread", reference_pread}, {"direct", reference_direct},
 		{"touch", reference_touch}, {"open", reference_open},
-		{"view", reference_view},
+		{"view", reference_view},   {"stages", reference_stages},
 	};
 
 	if (argc < 3)
@@ -84,6 +90,10 @@ int main(int argc, char **argv)
 			goto usage;
 		if (!strcmp(argv[i], "--pages")) {
 			o.huge = !strcmp(argv[++i], "huge");
+			continue;
+		}
+		if (!strcmp(argv[i], "--device")) {
+			o.device = argv[++i];
 			continue;
 		}
 		if (number(argv[i + 1], &v))

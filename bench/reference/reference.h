@@ -14,7 +14,8 @@ enum { REFERENCE_REPEAT_MAX = 64 };
 
 struct reference_opts {
 	const char *file;
-	unsigned threads; /**< readers, or processes for `view` */
+	const char *device; /**< `stages` */
+	unsigned threads;   /**< readers, or processes for `view` */
 	uint64_t block_bytes;
 	unsigned depth;	 /**< reads in flight, `direct` */
 	int huge;	 /**< destination: 1 fresh 2 MiB pages, 0 fresh 4 KiB pages */
@@ -35,6 +36,9 @@ int reference_touch(const struct reference_opts *o);
 int reference_open(const struct reference_opts *o);
 /** N processes viewing all of one checkpoint at once: time per view, and their summed Pss. */
 int reference_view(const struct reference_opts *o);
+
+/** Reading into staging memory and copying from it to a device, one after the other. */
+int reference_stages(const struct reference_opts *o);
 
 uint64_t reference_now_ns(void);
 /** The one JSON object of a reader: `count` durations of reading `bytes` each. */
