@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A loader as frameworks have it, for measurements: maps a file private and writable and goes
- * over it once. Prints one JSON object with its own times; knows nothing of h2d.
+ * over it once, a chunk for each byte that comes on stdin, so that two of them can be run in
+ * step. Prints JSON lines: what was mapped, then the times of each chunk; knows nothing of h2d.
  *
  * usage: h2d-mapped FILE read|write    (read: every byte; write: one byte of every page)
  */
@@ -69,10 +70,12 @@ static void permissions(const void *map, char out[5])
 		fclose(f);
 }
 
+enum { CHUNK_BYTES = 8 << 20 };
+
 int main(int argc, char **argv)
 {
-	uint64_t wall, cpu, load, sum;
-	char before[5];
+	uint64_t wall, cpu, sum = 0;
+	char before[5], go;
 	struct stat st;
 	void *map;
 	int fd;
@@ -90,15 +93,29 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	close(fd);
-	load = wall_ns() - wall;
-	permissions(map, before);
-	sum = argv[2][0] == 'r' ? read_all(map, (size_t)st.st_size)
-				: write_all(map, (size_t)st.st_size);
 	cpu = cpu_ns() - cpu;
 	wall = wall_ns() - wall;
-	printf("{\"permissions\": \"%s\", \"size_bytes\": %lld, \"load_ns\": %" PRIu64
-	       ", \"elapsed_ns\": %" PRIu64 ", \"cpu_ns\": %" PRIu64 ", \"sum\": \"%" PRIu64
-	       "\"}\n",
-	       before, (long long)st.st_size, load, wall, cpu, sum);
+	permissions(map, before);
+	printf("{\"permissions\": \"%s\", \"size_bytes\": %lld, \"chunk_count\": %lld, "
+	       "\"elapsed_ns\": %" PRIu64 ", \"cpu_ns\": %" PRIu64 "}\n",
+	       before, (long long)st.st_size,
+	       (long long)((st.st_size + CHUNK_BYTES - 1) / CHUNK_BYTES), wall, cpu);
+	fflush(stdout);
+	for (size_t at = 0; at < (size_t)st.st_size && read(STDIN_FILENO, &go, 1) == 1;
+	     at += CHUNK_BYTES) {
+		size_t left = (size_t)st.st_size - at;
+		size_t bytes = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+		unsigned char *chunk = (unsigned char *)map + at;
+
+		wall = wall_ns();
+		cpu = cpu_ns();
+		sum += argv[2][0] == 'r' ? read_all(chunk, bytes) : write_all(chunk, bytes);
+		cpu = cpu_ns() - cpu;
+		wall = wall_ns() - wall;
+		printf("{\"elapsed_ns\": %" PRIu64 ", \"cpu_ns\": %" PRIu64
+		       ", \"sum\": \"%" PRIu64 "\"}\n",
+		       wall, cpu, sum);
+		fflush(stdout);
+	}
 	return 0;
 }
