@@ -11,6 +11,9 @@
 
 enum { SECTIONS_MAX = 65000, SYMBOLS_MAX = 4 << 20, RELOCS_MAX = 16 << 20, LABEL_BYTES = 16 };
 
+/* No place in a module is further away; sums with it never overflow. */
+static const int64_t addend_max = 1ll << 40;
+
 static const char *string_at(const struct ins_section *strings, uint64_t offset)
 {
 	if (!strings || offset >= strings->size ||
@@ -182,8 +185,12 @@ static int read_relocs(const char *name, const struct h2d_log *log, Elf *elf,
 
 			memcpy(&raw, table->data + r * sizeof(raw), sizeof(raw));
 			if (ELF64_R_SYM(raw.r_info) >= image->symbol_count ||
-			    raw.r_offset >= of->size)
-				continue;
+			    raw.r_offset >= of->size || raw.r_addend > addend_max ||
+			    raw.r_addend < -addend_max)
+				return h2d_fail(
+					log, H2D_E_FORMAT,
+					"%s: relocation %zu of section %u leads nowhere", name,
+					r, header.sh_info);
 			of->relocs[used++] =
 				(struct ins_reloc){.offset = raw.r_offset,
 						   .type = (uint32_t)ELF64_R_TYPE(raw.r_info),
