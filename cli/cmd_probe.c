@@ -4,7 +4,7 @@
 const struct h2d_command h2d_command_probe = {
 	.name = "probe",
 	.summary = "find out whether a kernel's amdgpu driver stalls copies",
-	.arguments = "capture|kernel|lab|module|process …",
+	.arguments = "capture|kernel|lab|module|process|trace …",
 	.description =
 		(const char *const[]){
 			"Looks at kernels and processes from several sides. Each sub-command "
@@ -19,6 +19,7 @@ const struct h2d_command h2d_command_probe = {
 			&h2d_command_probe_lab,
 			&h2d_command_probe_module,
 			&h2d_command_probe_process,
+			&h2d_command_probe_trace,
 			NULL,
 		},
 };

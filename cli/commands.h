@@ -24,6 +24,7 @@ extern const struct h2d_command h2d_command_probe_kernel;
 extern const struct h2d_command h2d_command_probe_lab;
 extern const struct h2d_command h2d_command_probe_module;
 extern const struct h2d_command h2d_command_probe_process;
+extern const struct h2d_command h2d_command_probe_trace;
 extern const struct h2d_command h2d_command_repro;
 extern const struct h2d_command h2d_command_run;
 extern const struct h2d_command h2d_command_verify;
