@@ -62,7 +62,7 @@ def _series_figure(document, name, cells):
     if not drawn:
         return None
     sizes = {c["name"]: number(c["size_bytes"]) / MIB for c in document["checkpoints"]}
-    title = f"Resident set while loading: {name}"
+    title = f"Resident set: {name}"
     says = "Areas over time, of the sample with the median time. " + " ".join(
         f"{ratios.label(cell['key'])}: at most {max(r['rss_anon_mib'] for r in rows):.0f} MiB anonymous and "
         f"{max(r['rss_file_mib'] for r in rows):.0f} MiB of the file." for cell, _, rows in drawn)
