@@ -156,6 +156,8 @@ int main(int argc, char **argv)
 	h2d_json_u64(&j, "restart_count", r.restarts);
 	h2d_json_u64(&j, "timeout_count", timed_out(&r, timeout_ms));
 	h2d_json_u64(&j, "callback_count", r.callbacks);
+	h2d_json_u64(&j, "fault_call_count", r.fault_calls);
+	h2d_json_u64(&j, "fault_ebusy_count", r.fault_ebusy);
 	h2d_json_i64(&j, "last_code", r.last_code);
 	h2d_json_u64(&j, "valid_page_count", r.pfns_valid);
 	h2d_json_u64(&j, "elapsed_ns", r.elapsed_ns);

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tracing, shown on a kernel: a program copies 32 MiB of weights that it maps as PyTorch does,
+ * under `h2d probe trace`, and what was traced is what the module counted.
+ *
+ * usage: guest_trace MAP-CHECKPOINT H2D shipped|emulated
+ */
+#include "document.h"
+#include "unit/test.h"
+
+enum { SPANS = 16, TIMEOUT_MS = 40 };
+
+static json_t *kernel;
+static bool shipped;
+
+static json_t *command(size_t index, int status)
+{
+	json_t *c = json_array_get(json_object_get(kernel, "commands"), index);
+
+	CHECK(json_is_true(json_object_get(c, "ran")));
+	CHECK_EQ(number_of(c, "status"), status);
+	CHECK_EQ(json_array_size(json_object_get(c, "kernel_log")), 0);
+	fprintf(stderr, "%s%s", text_of(c, "stdout"), text_of(c, "stderr"));
+	return c;
+}
+
+/* The document at the beginning of a text; lines for people may follow. */
+static json_t *parsed(const char *text)
+{
+	json_t *j = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, NULL);
+
+	CHECK(json_is_object(j));
+	return j;
+}
+
+static json_t *function(const json_t *process, const char *name)
+{
+	json_t *f;
+	size_t i;
+
+	json_array_foreach(json_object_get(process, "functions"), i, f)
+	{
+		if (!strcmp(text_of(f, "name"), name))
+			return f;
+	}
+	return NULL;
+}
+
+static long long durations(const json_t *f)
+{
+	long long sum = 0;
+	json_t *d;
+	size_t i;
+
+	json_array_foreach(json_object_get(f, "durations"), i, d) sum += number_of(d, "count");
+	return sum;
+}
+
+static void nothing_lost(const json_t *report)
+{
+	static const char *const zero[] = {
+		"lost_event_count",	"missed_probe_count",	  "dropped_count",
+		"malformed_line_count", "unmatched_return_count", "unfinished_call_count",
+		"unplaced_ebusy_count", "unkept_call_count",
+	};
+	json_t *overhead = json_object_get(report, "overhead");
+
+	for (size_t i = 0; i < sizeof(zero) / sizeof(zero[0]); i++)
+		CHECK_EQ(number_of(overhead, zero[i]), 0);
+	CHECK(number_of(overhead, "event_count") >= 2 * (SPANS + 1));
+}
+
+static void counts(void)
+{
+	json_t *c = command(0, 1), *module = parsed(text_of(c, "stdout"));
+	json_t *report = parsed(text_of(c, "stderr")), *total, *outer, *fault;
+
+	total = json_object_get(report, "total");
+	outer = function(total,
+			 shipped ? "amdgpu_hmm_range_get_pages" : "h2d_emulated_get_pages");
+	fault = function(total, "hmm_range_fault");
+	CHECK_STR(text_of(report, "mechanism"), "kprobe_events");
+	CHECK_STR(text_of(json_object_get(report, "verdict"), "value"), "windows");
+	CHECK_EQ(number_of(json_object_get(report, "target"), "status"), 0);
+	CHECK_EQ(json_array_size(json_object_get(report, "processes")), 1);
+	nothing_lost(report);
+	/* What the module says: one outer call more than restarts, each with its window. */
+	CHECK_EQ(number_of(module, "restart_count"), SPANS);
+	CHECK_EQ(number_of(outer, "call_count"), number_of(module, "restart_count") + 1);
+	CHECK_EQ(number_of(outer, "eagain_count"), number_of(module, "restart_count"));
+	CHECK_EQ(number_of(outer, "ok_count"), 1);
+	CHECK_EQ(number_of(outer, "timed_count"), SPANS + 1);
+	CHECK_EQ(durations(outer), SPANS + 1);
+	CHECK_EQ(number_of(total, "outer_call_count"), SPANS + 1);
+	CHECK_EQ(number_of(total, "outer_ebusy_call_count"), SPANS);
+	CHECK_EQ(number_of(total, "windows"), SPANS);
+	CHECK_EQ(number_of(module, "callback_count"), (32 << 20) / 4096);
+	/* Every call of hmm_range_fault, although there are very many. */
+	CHECK_EQ(durations(fault), number_of(fault, "call_count"));
+	CHECK_EQ(number_of(fault, "call_count"),
+		 number_of(fault, "ebusy_count") + number_of(fault, "ok_count"));
+	CHECK_EQ(number_of(fault, "ok_count"), 1);
+	CHECK(number_of(total, "ebusy_per_call_max_count") > 1);
+	if (!shipped) {
+		CHECK_EQ(number_of(fault, "call_count"), number_of(module, "fault_call_count"));
+		CHECK_EQ(number_of(fault, "ebusy_count"),
+			 number_of(module, "fault_ebusy_count"));
+	}
+	json_decref(report);
+	json_decref(module);
+}
+
+/* The same program, not there, and nothing that reaches the driver: told apart from "clean". */
+static void not_reached(void)
+{
+	json_t *report = parsed(text_of(command(1, 77), "stderr"));
+
+	CHECK_STR(text_of(json_object_get(report, "verdict"), "value"), "not_reached");
+	CHECK_EQ(number_of(json_object_get(report, "total"), "outer_call_count"), 0);
+	json_decref(report);
+	command(2, 3);
+}
+
+/* Nothing is left behind; tracing goes on working. */
+static void clean(void)
+{
+	json_t *c = json_array_get(json_object_get(kernel, "commands"), 3);
+
+	/* Ended by a signal while it traced. */
+	CHECK_EQ(number_of(c, "status"), 77);
+	CHECK_STR(text_of(command(4, 0), "stdout"), "");
+	CHECK_STR(text_of(command(5, 0), "stdout"), "");
+}
+
+int main(int argc, char **argv)
+{
+	static const char *release;
+	const char *files[] = {NULL, NULL, "/bin/cat", "/bin/ls", "/usr/bin/timeout"};
+	char timeout[16];
+	struct h2d_lab_options options = {
+		.releases = &release,
+		.release_count = 1,
+		.filesystems = H2D_LAB_FS_EXT4,
+		.policies = H2D_LAB_POLICY_STALE,
+		.permissions = H2D_LAB_PERMISSION_ACCESS,
+		.states = H2D_LAB_STATE_RW_PRESENT,
+		.size_bytes = 1 << 20,
+		.guest_file_count = 5,
+		.command_count = 6,
+	};
+	json_t *document;
+	int status;
+
+	if (argc < 4)
+		return 2;
+	release = test_kernel();
+	shipped = strcmp(argv[3], "shipped") == 0;
+	files[0] = argv[1];
+	files[1] = argv[2];
+	options.guest_files = files;
+	options.driver = shipped ? H2D_LAB_DRIVER_SHIPPED : H2D_LAB_DRIVER_EMULATED;
+	options.timeout_ms = shipped ? 0 : TIMEOUT_MS;
+	snprintf(timeout, sizeof(timeout), "%d", TIMEOUT_MS);
+
+	const char *const traced[] = {"/bin/h2d",
+				      "probe",
+				      "trace",
+				      "--json",
+				      "--timeout-ms",
+				      shipped ? "1000" : timeout,
+				      "--",
+				      "/bin/map-checkpoint",
+				      "/mnt/ext4/model.safetensors",
+				      shipped ? "shipped" : "stale",
+				      shipped ? NULL : timeout,
+				      NULL};
+	const char *const idle[] = {"/bin/h2d", "probe",    "trace",   "--json",
+				    "--",	"/bin/h2d", "version", NULL};
+	const char *const absent[] = {"/bin/h2d", "probe",	 "trace", "--json",
+				      "--",	  "/bin/absent", NULL};
+	const char *const ended[] = {"/bin/timeout",
+				     "--preserve-status",
+				     "2",
+				     "/bin/h2d",
+				     "probe",
+				     "trace",
+				     "--json",
+				     NULL};
+	const char *const events[] = {"/bin/cat", "/sys/kernel/tracing/kprobe_events",
+				      "/sys/kernel/tracing/synthetic_events", NULL};
+	const char *const instances[] = {"/bin/ls", "/sys/kernel/tracing/instances", NULL};
+	const char *const *const commands[] = {traced, idle, absent, ended, events, instances};
+
+	options.commands = commands;
+	document = run_laboratory(&options, &status);
+	CHECK_EQ(status, 0);
+	kernel = first_kernel(document);
+	RUN(counts);
+	RUN(not_reached);
+	RUN(clean);
+	json_decref(document);
+	return TEST_DONE();
+}
