@@ -30,7 +30,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
 sys.path.insert(0, str(HERE))
-TIMEOUT_S = 60
+TIMEOUT_S = 240
 
 
 def glob_regex(pattern):
