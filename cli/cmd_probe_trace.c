@@ -12,16 +12,19 @@
 #include "core/clock.h"
 #include "host/root.h"
 #include "text.h"
+#include "trace/bpf.h"
 #include "trace/session.h"
 #include "trace_target.h"
 
 struct values {
-	const char *root, *report;
+	const char *root, *report, *mechanism;
 	uint64_t pid, duration_s, interval_s, timeout_ms;
 };
 #define AT(member) offsetof(struct values, member)
 
 enum { DEFAULT_TIMEOUT_MS = 1000, POLL_MS = 20 };
+
+static const char *const mechanisms[] = {"auto", "bpf", "kprobe", NULL};
 
 static const struct h2d_option options[] = {
 	{"pid", 'p', H2D_OPTION_NUMBER, "PID",
@@ -38,6 +41,10 @@ static const struct h2d_option options[] = {
 	 "The driver's retry timeout. An outer call that lasts so long with -EBUSY inside is a "
 	 "window. The default is 1000.",
 	 NULL, 0, AT(timeout_ms), 1, 3600000},
+	{"mechanism", 0, H2D_OPTION_CHOICE, "NAME",
+	 "How to trace: by a BPF program (fentry, fexit), or by kprobe events. By default BPF "
+	 "where kernel and module have BTF. With bpf, functions without BTF are left out.",
+	 mechanisms, 0, AT(mechanism), 0, 0},
 	{"report", 0, H2D_OPTION_TEXT, "FILE",
 	 "Write the report of a command to FILE instead of stderr. The file is replaced.", NULL,
 	 H2D_WORD_FILE, AT(report), 0, 0},
@@ -57,7 +64,7 @@ struct run {
 	struct h2d_trace_child child;
 	uint32_t timeout_ms;
 	uint64_t begin_ns, elapsed_ns;
-	bool started;
+	bool started, bpf;
 };
 
 /* ---- verdict ---- */
@@ -110,6 +117,9 @@ static void judge(const struct run *r, struct verdict *v)
 						 : "nothing was traced");
 	else if (why)
 		snprintf(v->reason, sizeof(v->reason), "%s", why);
+	else if (r->started && !r->session.targets[H2D_TRACE_PAGES].symbol[0] &&
+		 !r->session.targets[H2D_TRACE_EMULATED].symbol[0])
+		snprintf(v->reason, sizeof(v->reason), "no outer function could be traced");
 	else if (!total.outer_count) {
 		v->value = "not_reached";
 		snprintf(v->reason, sizeof(v->reason),
@@ -189,11 +199,14 @@ static void print_report(const struct run *r, const struct verdict *v)
 		print_process(r, &r->counts.processes[i]);
 	}
 	fprintf(out,
-		"overhead: kprobe events only; %" PRIu64 " events recorded, %" PRIu64
-		" lost, %" PRIu64 " calls missed by probes. Each probed call is slower, so a "
+		"overhead: %s; %" PRIu64 " events recorded, %" PRIu64 " lost, %" PRIu64
+		" calls missed by probes. Each probed call is slower, so a "
 		"window holds fewer calls; there are as many windows.\n",
+		r->bpf ? "a BPF program (fentry, fexit)" : "kprobe events",
 		r->counts.event_count, r->counts.lost_count + r->session.overrun_count,
 		r->session.missed_count);
+	if (r->session.bpf_why[0])
+		fprintf(out, "not BPF: %s\n", r->session.bpf_why);
 	if (!strcmp(v->value, "windows"))
 		fputs("the driver spent whole retry timeouts: this is the stall\n", out);
 	else if (!strcmp(v->value, "no_windows"))
@@ -233,9 +246,11 @@ static int document(struct run *r, const struct verdict *v, char **words)
 		h2d_json_string(&j, "reason", v->reason);
 	h2d_json_object_end(&j);
 	if (r->started)
-		h2d_json_string(&j, "mechanism", "kprobe_events");
+		h2d_json_string(&j, "mechanism", r->bpf ? "bpf" : "kprobe_events");
 	else
 		h2d_cli_null(&j, "mechanism", v->reason);
+	if (r->session.bpf_why[0])
+		h2d_json_string(&j, "not_bpf_reason", r->session.bpf_why);
 	write_target(&j, r, words);
 	h2d_json_u64(&j, "timeout_ms", r->timeout_ms);
 	h2d_trace_write_setup(&j, &r->session);
@@ -289,6 +304,17 @@ static bool over(struct run *r)
 	return r->v->pid && kill((pid_t)r->v->pid, 0) && errno == ESRCH;
 }
 
+static void take(struct run *r, bool histograms)
+{
+	if (r->bpf) {
+		h2d_trace_bpf_update(&r->session, &r->counts, r->timeout_ms);
+		return;
+	}
+	h2d_trace_drain(&r->session, &r->counts);
+	if (histograms)
+		h2d_trace_update(&r->session, &r->counts, r->timeout_ms);
+}
+
 static void follow(struct run *r)
 {
 	const struct timespec pause = {0, POLL_MS * 1000000};
@@ -297,9 +323,9 @@ static void follow(struct run *r)
 
 	do {
 		end = over(r);
-		h2d_trace_drain(&r->session, &r->counts);
+		take(r, false);
 		if (step && h2d_now_ns() >= next && !end) {
-			h2d_trace_update(&r->session, &r->counts, r->timeout_ms);
+			take(r, true);
 			print_interval(r);
 			next += step;
 		}
@@ -308,8 +334,7 @@ static void follow(struct run *r)
 	} while (!end);
 	r->elapsed_ns = h2d_now_ns() - r->begin_ns;
 	h2d_trace_pause(&r->session);
-	h2d_trace_drain(&r->session, &r->counts);
-	h2d_trace_update(&r->session, &r->counts, r->timeout_ms);
+	take(r, true);
 }
 
 static int process_of(void *user, int tid)
@@ -318,20 +343,53 @@ static int process_of(void *user, int tid)
 	return h2d_trace_process_of(tid);
 }
 
+static void follow_process(void *user, int pid)
+{
+	h2d_trace_bpf_follow(user, pid);
+}
+
+/* BPF, or else kprobe events. */
+static int start(struct run *r)
+{
+	struct h2d_trace_session *s = &r->session;
+	const char *wanted = r->v->mechanism ? r->v->mechanism : "auto";
+
+	if (strcmp(wanted, "kprobe") != 0 &&
+	    !h2d_trace_bpf_start(s, !strcmp(wanted, "bpf"), r->counts.everybody)) {
+		r->bpf = true;
+		r->counts.follow = follow_process;
+		r->counts.follow_user = s;
+		s->reason_count = 0;
+		return 0;
+	}
+	if (!strcmp(wanted, "bpf")) {
+		s->reason_count = 0;
+		h2d_trace_reason(s, "bpf: %s", s->bpf_why);
+	}
+	if (s->reason_count) {
+		if (s->bpf_why[0] && strcmp(wanted, "bpf") != 0)
+			h2d_trace_reason(s, "not by BPF either: %s", s->bpf_why);
+		return H2D_E_UNAVAILABLE;
+	}
+	h2d_trace_sweep(s);
+	return h2d_trace_start(s);
+}
+
 static int trace(struct run *r, char **words)
 {
 	const struct h2d_log log = {h2d_cli_log, r->cli};
+	bool alone = r->v->mechanism && !strcmp(r->v->mechanism, "bpf");
 	int exit = 0, rc;
 
 	h2d_trace_check(&r->session, r->cli->root);
-	if (r->session.reason_count)
+	/* Without symbols nothing can be traced in any way. */
+	if (r->cli->root || (r->session.symbol_reason_count && !alone))
 		return report(r, words);
 	h2d_signals_install();
 	if (words[0] && (rc = h2d_trace_child_prepare(&r->child, words)))
 		return h2d_cli_error(r->cli, H2D_EXIT_SYSTEM, "cannot run %s: %s", words[0],
 				     strerror(-rc));
-	h2d_trace_sweep(&r->session);
-	rc = h2d_trace_start(&r->session);
+	rc = start(r);
 	if (!rc) {
 		r->started = true;
 		r->begin_ns = h2d_now_ns();
@@ -349,6 +407,7 @@ static int trace(struct run *r, char **words)
 	} else {
 		h2d_trace_child_cancel(&r->child);
 	}
+	h2d_trace_bpf_stop(&r->session);
 	if (h2d_trace_stop(&r->session, &log) && !exit && r->started)
 		exit = h2d_cli_fail(r->cli, H2D_STAGE_LOAD, H2D_E_IO, "tracefs");
 	if (exit)
@@ -429,14 +488,17 @@ const struct h2d_command h2d_command_probe_trace = {
 			"A window is an outer call that lasted the driver's retry timeout or "
 			"longer with -EBUSY inside. Figures are given for each process, and so "
 			"for each rank of a distributed program.",
-			"Only kprobe events are used, through tracefs, in an instance of its "
-			"own that is removed at the end. Calls of hmm_range_fault are counted "
-			"in the kernel and not recorded, so that none gets lost; probes make "
-			"them slower, so a window holds fewer of them, but there are as many "
-			"windows. What was lost nevertheless is in the report.",
-			"Tracing needs root, tracefs, a kernel with CONFIG_KPROBE_EVENTS and "
-			"CONFIG_HIST_TRIGGERS, and the loaded amdgpu module. What is missing "
-			"is said, and then no command is started.",
+			"Where kernel and module have BTF, a BPF program counts in the kernel "
+			"(fentry, fexit). Else kprobe events do, through tracefs, in an "
+			"instance of its own that is removed at the end; the kernel counts "
+			"the calls of hmm_range_fault in histograms, so that none gets lost. "
+			"Either makes each call slower, so a window holds fewer of them, but "
+			"there are as many windows. What was lost nevertheless is in the "
+			"report.",
+			"Tracing needs root, the loaded amdgpu module, and for kprobe events "
+			"tracefs, CONFIG_KPROBE_EVENTS and CONFIG_HIST_TRIGGERS. What is "
+			"missing is said, and then no command is started. If h2d is killed "
+			"(SIGKILL), its probes stay until the next h2d probe trace.",
 			"With --duration, a command that takes longer goes on untraced and is "
 			"waited for. Its exit status is in the report; its stdout is its own.",
 			NULL,

@@ -111,7 +111,7 @@ static void check_tracefs(struct h2d_trace_session *s)
 			h2d_trace_reason(s, "config: the kernel is built without %s (no %s)",
 					 needed[i].config, path);
 	}
-	if (!s->root && !s->reason_count) {
+	if (!s->root && s->reason_count == s->symbol_reason_count) {
 		snprintf(path, sizeof(path), "%s/kprobe_events", s->tracefs);
 		if (access(path, W_OK))
 			h2d_trace_reason(s, "permission: %s cannot be written: %s", path,
@@ -202,10 +202,11 @@ void h2d_trace_check(struct h2d_trace_session *s, const char *root)
 		s->targets[i].name = functions[i].name;
 		s->targets[i].module = functions[i].module;
 	}
+	check_symbols(s);
+	s->symbol_reason_count = s->reason_count;
 	find_tracefs(s);
 	if (s->tracefs[0])
 		check_tracefs(s);
-	check_symbols(s);
 	if (root)
 		h2d_trace_reason(s, "a capture cannot be traced, only the machine itself");
 }

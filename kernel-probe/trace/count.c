@@ -106,6 +106,8 @@ static struct h2d_trace_thread *set(struct h2d_trace_counts *c, int tid, int pid
 void h2d_trace_follow(struct h2d_trace_counts *c, int tid, int pid)
 {
 	set(c, tid, pid, true);
+	if (c->follow)
+		c->follow(c->follow_user, pid);
 }
 
 /* A thread whose calls count, or NULL. */
@@ -166,8 +168,7 @@ static void code(struct h2d_trace_stat *s, int64_t ret, uint64_t times)
 		s->error_count += times;
 }
 
-static void keep(struct h2d_trace_counts *c, const struct h2d_trace_thread *t, uint64_t begin,
-		 uint64_t duration)
+static void keep(struct h2d_trace_counts *c, const struct h2d_trace_call *call)
 {
 	if (c->call_count == c->call_cap) {
 		size_t cap = c->call_cap ? c->call_cap * 2 : 256;
@@ -181,7 +182,23 @@ static void keep(struct h2d_trace_counts *c, const struct h2d_trace_thread *t, u
 		c->calls = more;
 		c->call_cap = cap;
 	}
-	c->calls[c->call_count++] = (struct h2d_trace_call){t->tid, t->pid, begin, duration, 0};
+	c->calls[c->call_count++] = *call;
+}
+
+void h2d_trace_put(struct h2d_trace_counts *c, int pid, enum h2d_trace_function function,
+		   const struct h2d_trace_stat *stat)
+{
+	struct h2d_trace_process *p = process(c, pid);
+
+	if (p)
+		p->stats[function] = *stat;
+}
+
+void h2d_trace_put_call(struct h2d_trace_counts *c, int pid, uint64_t begin_us,
+			uint64_t duration_us, uint64_t ebusy_count)
+{
+	c->event_count++;
+	keep(c, &(struct h2d_trace_call){0, pid, begin_us, duration_us, ebusy_count});
 }
 
 static void entered(struct h2d_trace_counts *c, struct h2d_trace_thread *t, unsigned f,
@@ -227,7 +244,7 @@ static void left(struct h2d_trace_counts *c, struct h2d_trace_thread *t, unsigne
 		s->max_ns = ns;
 	s->log2_count[log2_up(ns)]++;
 	if (h2d_trace_is_outer((enum h2d_trace_function)f))
-		keep(c, t, begin, at_us - begin);
+		keep(c, &(struct h2d_trace_call){t->tid, t->pid, begin, at_us - begin, 0});
 }
 
 static void born(struct h2d_trace_counts *c, const struct h2d_trace_event *e)

@@ -61,6 +61,9 @@ struct h2d_trace_counts {
 	/** Process of a thread that is not known, or <= 0; may be NULL. */
 	int (*process_of)(void *user, int tid);
 	void *user;
+	/** Told of every process that is followed from outside; may be NULL. */
+	void (*follow)(void *user, int pid);
+	void *follow_user;
 
 	struct h2d_trace_thread *threads; /**< hash table */
 	size_t thread_count, thread_cap;
@@ -88,6 +91,13 @@ void h2d_trace_follow(struct h2d_trace_counts *c, int tid, int pid);
 
 /** One line of trace_pipe, without its newline; need not be terminated. */
 void h2d_trace_line(struct h2d_trace_counts *c, const char *line, size_t bytes);
+
+/** Calls of a function that were counted elsewhere, in place of what is there. */
+void h2d_trace_put(struct h2d_trace_counts *c, int pid, enum h2d_trace_function function,
+		   const struct h2d_trace_stat *stat);
+/** An outer call that was recorded elsewhere, with the -EBUSY inside. */
+void h2d_trace_put_call(struct h2d_trace_counts *c, int pid, uint64_t begin_us,
+			uint64_t duration_us, uint64_t ebusy_count);
 
 /** What the histograms are of; each is read as a whole and replaces what it said before. */
 enum h2d_trace_histogram {

@@ -344,7 +344,7 @@ int h2d_trace_stop(struct h2d_trace_session *s, const struct h2d_log *log)
 	if (!rc)
 		return 0;
 	h2d_log_line(log, H2D_LOG_ERROR, "%s: something of the tracing is left behind: %s",
-		s->instance, strerror(-rc));
+		     s->instance, strerror(-rc));
 	return H2D_E_IO;
 }
 

@@ -23,12 +23,17 @@ struct h2d_trace_target {
 	char why[128];		   /**< why it is not traced, or "" */
 };
 
+struct h2d_trace_bpf;
+
 struct h2d_trace_session {
 	const char *root;			  /**< of h2d_hostfs_*(); NULL: this machine */
 	char tracefs[64];			  /**< where it is mounted, or "" */
 	char reasons[H2D_TRACE_REASONS_MAX][200]; /**< what is missing for tracing */
 	size_t reason_count;
 	struct h2d_trace_target targets[H2D_TRACE_FUNCTIONS];
+	size_t symbol_reason_count; /**< of these, what no way of tracing can do without */
+	struct h2d_trace_bpf *bpf;  /**< of bpf.h; NULL: kprobe events */
+	char bpf_why[160];	    /**< why not BPF, or "" */
 	char times_why[160], inside_why[160]; /**< why the histogram is missing, or "" */
 
 	char group[32], instance[96];

@@ -55,7 +55,7 @@ static void write_stat(struct h2d_json *j, const struct h2d_trace_session *s, in
 	}
 	h2d_json_u64(j, "timed_count", st->return_count);
 	h2d_json_u64(j, "total_ns", st->total_ns);
-	if (f == H2D_TRACE_FAULT)
+	if (f == H2D_TRACE_FAULT && st->return_count && !st->max_ns)
 		write_null(j, "max_ns", "max_ns_why", "its calls are counted by powers of two");
 	else
 		h2d_json_u64(j, "max_ns", st->max_ns);
@@ -100,8 +100,12 @@ void h2d_trace_write_counts(struct h2d_json *j, const struct h2d_trace_session *
 			    const struct h2d_trace_counts *c)
 {
 	struct h2d_trace_process total;
+	uint64_t hits = 0;
 
 	h2d_trace_total(c, &total);
+	/* One at the begin and one at the end of each call. */
+	for (int f = 0; f < H2D_TRACE_FUNCTIONS; f++)
+		hits += 2 * total.stats[f].call_count;
 	h2d_json_object_begin(j, "total");
 	write_process(j, s, &total);
 	h2d_json_object_end(j);
@@ -115,8 +119,7 @@ void h2d_trace_write_counts(struct h2d_json *j, const struct h2d_trace_session *
 	h2d_json_array_end(j);
 	h2d_json_object_begin(j, "overhead");
 	h2d_json_u64(j, "event_count", c->event_count);
-	h2d_json_u64(j, "probe_hit_count",
-		     2 * total.stats[H2D_TRACE_FAULT].call_count + c->event_count);
+	h2d_json_u64(j, "probe_hit_count", hits);
 	h2d_json_u64(j, "lost_event_count",
 		     c->lost_count > s->overrun_count ? c->lost_count : s->overrun_count);
 	h2d_json_u64(j, "missed_probe_count", s->missed_count);

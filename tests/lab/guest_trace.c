@@ -56,7 +56,7 @@ static long long durations(const json_t *f)
 	return sum;
 }
 
-static void nothing_lost(const json_t *report)
+static void nothing_lost(const json_t *report, int events)
 {
 	static const char *const zero[] = {
 		"lost_event_count",	"missed_probe_count",	  "dropped_count",
@@ -67,7 +67,7 @@ static void nothing_lost(const json_t *report)
 
 	for (size_t i = 0; i < sizeof(zero) / sizeof(zero[0]); i++)
 		CHECK_EQ(number_of(overhead, zero[i]), 0);
-	CHECK(number_of(overhead, "event_count") >= 2 * (SPANS + 1));
+	CHECK(number_of(overhead, "event_count") >= events);
 }
 
 static void counts(void)
@@ -83,7 +83,7 @@ static void counts(void)
 	CHECK_STR(text_of(json_object_get(report, "verdict"), "value"), "windows");
 	CHECK_EQ(number_of(json_object_get(report, "target"), "status"), 0);
 	CHECK_EQ(json_array_size(json_object_get(report, "processes")), 1);
-	nothing_lost(report);
+	nothing_lost(report, 2 * (SPANS + 1));
 	/* What the module says: one outer call more than restarts, each with its window. */
 	CHECK_EQ(number_of(module, "restart_count"), SPANS);
 	CHECK_EQ(number_of(outer, "call_count"), number_of(module, "restart_count") + 1);
@@ -105,6 +105,43 @@ static void counts(void)
 		CHECK_EQ(number_of(fault, "call_count"), number_of(module, "fault_call_count"));
 		CHECK_EQ(number_of(fault, "ebusy_count"),
 			 number_of(module, "fault_ebusy_count"));
+	}
+	json_decref(report);
+	json_decref(module);
+}
+
+/* The same by BPF. The laboratory's module has no BTF, so there its outer calls are unseen. */
+static void by_bpf(void)
+{
+	json_t *c = json_array_get(json_object_get(kernel, "commands"), 6), *module, *report;
+	json_t *total, *fault, *outer;
+
+	report = parsed(text_of(c, "stderr"));
+	if (strstr(text_of(json_object_get(report, "verdict"), "reason"), "without libbpf"))
+		return;
+	command(6, shipped ? 1 : 77);
+	module = parsed(text_of(c, "stdout"));
+	CHECK_STR(text_of(report, "mechanism"), "bpf");
+	total = json_object_get(report, "total");
+	fault = function(total, "hmm_range_fault");
+	CHECK_EQ(durations(fault), number_of(fault, "call_count"));
+	CHECK_EQ(number_of(fault, "call_count"), number_of(fault, "timed_count"));
+	CHECK_EQ(number_of(fault, "ok_count"), 1);
+	CHECK_EQ(number_of(module, "restart_count"), SPANS);
+	CHECK_EQ(json_array_size(json_object_get(report, "processes")), 1);
+	if (shipped) {
+		outer = function(total, "amdgpu_hmm_range_get_pages");
+		CHECK_EQ(number_of(outer, "call_count"), SPANS + 1);
+		CHECK_EQ(number_of(outer, "eagain_count"), SPANS);
+		CHECK_EQ(durations(outer), SPANS + 1);
+		CHECK_EQ(number_of(total, "windows"), SPANS);
+		CHECK_EQ(number_of(total, "outer_ebusy_call_count"), SPANS);
+		nothing_lost(report, SPANS + 1);
+	} else {
+		CHECK_EQ(number_of(fault, "call_count"), number_of(module, "fault_call_count"));
+		CHECK_EQ(number_of(fault, "ebusy_count"),
+			 number_of(module, "fault_ebusy_count"));
+		nothing_lost(report, 0);
 	}
 	json_decref(report);
 	json_decref(module);
@@ -146,7 +183,7 @@ int main(int argc, char **argv)
 		.states = H2D_LAB_STATE_RW_PRESENT,
 		.size_bytes = 1 << 20,
 		.guest_file_count = 5,
-		.command_count = 6,
+		.command_count = 7,
 	};
 	json_t *document;
 	int status;
@@ -166,6 +203,8 @@ int main(int argc, char **argv)
 				      "probe",
 				      "trace",
 				      "--json",
+				      "--mechanism",
+				      "kprobe",
 				      "--timeout-ms",
 				      shipped ? "1000" : timeout,
 				      "--",
@@ -174,6 +213,20 @@ int main(int argc, char **argv)
 				      shipped ? "shipped" : "stale",
 				      shipped ? NULL : timeout,
 				      NULL};
+	const char *const bpf[] = {"/bin/h2d",
+				   "probe",
+				   "trace",
+				   "--json",
+				   "--mechanism",
+				   "bpf",
+				   "--timeout-ms",
+				   shipped ? "1000" : timeout,
+				   "--",
+				   "/bin/map-checkpoint",
+				   "/mnt/ext4/model.safetensors",
+				   shipped ? "shipped" : "stale",
+				   shipped ? NULL : timeout,
+				   NULL};
 	const char *const idle[] = {"/bin/h2d", "probe",    "trace",   "--json",
 				    "--",	"/bin/h2d", "version", NULL};
 	const char *const absent[] = {"/bin/h2d", "probe",	 "trace", "--json",
@@ -189,13 +242,15 @@ int main(int argc, char **argv)
 	const char *const events[] = {"/bin/cat", "/sys/kernel/tracing/kprobe_events",
 				      "/sys/kernel/tracing/synthetic_events", NULL};
 	const char *const instances[] = {"/bin/ls", "/sys/kernel/tracing/instances", NULL};
-	const char *const *const commands[] = {traced, idle, absent, ended, events, instances};
+	const char *const *const commands[] = {traced, idle,	  absent, ended,
+					       events, instances, bpf};
 
 	options.commands = commands;
 	document = run_laboratory(&options, &status);
 	CHECK_EQ(status, 0);
 	kernel = first_kernel(document);
 	RUN(counts);
+	RUN(by_bpf);
 	RUN(not_reached);
 	RUN(clean);
 	json_decref(document);

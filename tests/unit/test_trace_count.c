@@ -139,6 +139,31 @@ static void windows(void)
 	h2d_trace_counts_free(&c);
 }
 
+/* Figures that a BPF program counted come in whole, and again. */
+static void counted_elsewhere(void)
+{
+	struct h2d_trace_stat s = {.call_count = 3, .ebusy_count = 2, .ok_count = 1};
+	struct h2d_trace_process total;
+
+	h2d_trace_counts_init(&c);
+	h2d_trace_put(&c, 70, H2D_TRACE_FAULT, &s);
+	s.call_count = 5;
+	h2d_trace_put(&c, 70, H2D_TRACE_FAULT, &s);
+	h2d_trace_put(&c, 80, H2D_TRACE_FAULT, &s);
+	h2d_trace_put_call(&c, 70, 100, 1004000, 2);
+	h2d_trace_put_call(&c, 70, 2000000, 1004000, 0);
+	h2d_trace_put_call(&c, 80, 100, 999999, 7);
+	h2d_trace_windows(&c, 1000);
+	h2d_trace_windows(&c, 1000);
+	h2d_trace_total(&c, &total);
+	CHECK_EQ(total.stats[H2D_TRACE_FAULT].call_count, 10);
+	CHECK_EQ(total.window_count, 1);
+	CHECK_EQ(c.processes[0].window_count, 1);
+	CHECK_EQ(total.outer_ebusy_count, 2);
+	CHECK_EQ(total.ebusy_max_count, 7);
+	h2d_trace_counts_free(&c);
+}
+
 static void families(void)
 {
 	begin();
@@ -311,6 +336,7 @@ int main(void)
 {
 	RUN(calls_and_durations);
 	RUN(windows);
+	RUN(counted_elsewhere);
 	RUN(families);
 	RUN(everybody);
 	RUN(hostile);
