@@ -172,10 +172,11 @@ def _law(document):
             told.rows.append([row["row"], row["question"], None, row.get("state_why"), None])
             continue
         low, high = row["predicted"]["by_law_min"], row["predicted"]["by_law_max"]
-        told.rows.append([row["row"], row["question"], str(low) if low == high else f"{low} to {high}",
+        wanted = f"{low} or more" if high is None else str(low) if low == high else f"{low} to {high}"
+        told.rows.append([row["row"], row["question"], wanted,
                           row["measured"]["windows"], "yes" if row["agrees"] else "no"])
         if not row["agrees"]:
-            told.means += _say(f"{row['row']}: predicted {low} to {high}, measured "
+            told.means += _say(f"{row['row']}: predicted {wanted}, measured "
                                f"{row['measured']['windows']}.", kind="bad")
     told.means = told.means or _say("Every row that was run came out as predicted.")
     told.sure = _say(f"One window is {document['window'].get('length_ms')} ms here.")

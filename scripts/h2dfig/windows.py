@@ -114,9 +114,14 @@ def _histogram(axis, table, bin_ms, lengths):
     axis.grid(axis="x", visible=False)
 
 
+def _range(row):
+    """Fewest and most windows that are predicted; None: no upper bound."""
+    return row["expected_windows"], row.get("expected_max_windows", row["expected_windows"])
+
+
 def _agrees(row):
-    most = row.get("expected_max_windows", row["expected_windows"])
-    return row["expected_windows"] <= row["windows"] <= most
+    low, high = _range(row)
+    return low <= row["windows"] and (high is None or row["windows"] <= high)
 
 
 def _scatter(axis, table):
@@ -126,7 +131,8 @@ def _scatter(axis, table):
                                         (False, "the same, not as predicted", style.VERMILION, "s")):
         mine = [row for row in points if _agrees(row) == good]
         for i, (row, shift) in enumerate(zip(mine, _jitter(len(mine)))):
-            low, high = row["expected_windows"], row.get("expected_max_windows", row["expected_windows"])
+            low, high = _range(row)
+            high = max(low, row["windows"]) if high is None else high
             y = row["windows"] + shift
             axis.plot([low, high], [y, y], color=colour, linewidth=1)
             axis.plot([high], [y], marker=marker, color=colour, linestyle="none", markersize=5,
