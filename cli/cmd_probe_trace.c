@@ -38,8 +38,8 @@ static const struct h2d_option options[] = {
 	 "Tell the counts so far every so often, on stderr with --json.", NULL, 0,
 	 AT(interval_s), 1, 86400},
 	{"timeout-ms", 0, H2D_OPTION_NUMBER, "N",
-	 "The driver's retry timeout. An outer call that lasts so long with -EBUSY inside is a "
-	 "window. The default is 1000.",
+	 "The driver's retry timeout, which tells windows from other calls. The default is "
+	 "1000.",
 	 NULL, 0, AT(timeout_ms), 1, 3600000},
 	{"mechanism", 0, H2D_OPTION_CHOICE, "NAME",
 	 "How to trace: by a BPF program (fentry, fexit), or by kprobe events. By default BPF "
@@ -485,9 +485,10 @@ const struct h2d_command h2d_command_probe_trace = {
 			"amdgpu_ttm_tt_get_user_pages, and the KFD's SVM ioctl; and inside "
 			"which outer calls -EBUSY was returned. Of a command, of a process "
 			"and what it starts, or of the whole machine until Ctrl-C.",
-			"A window is an outer call that lasted the driver's retry timeout or "
-			"longer with -EBUSY inside. Figures are given for each process, and so "
-			"for each rank of a distributed program.",
+			"A window is an outer call that had -EBUSY inside, was told to try "
+			"again (-EAGAIN) and lasted half of the driver's retry timeout or "
+			"longer. Figures are given for each process, and so for each rank of "
+			"a distributed program.",
 			"Where kernel and module have BTF, a BPF program counts in the kernel "
 			"(fentry, fexit). Else kprobe events do, through tracefs, in an "
 			"instance of its own that is removed at the end; the kernel counts "

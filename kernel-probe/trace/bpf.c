@@ -57,7 +57,7 @@ static int recorded(void *user, void *data, size_t bytes)
 
 	if (bytes >= sizeof(*call))
 		h2d_trace_put_call(b->counts, (int)call->pid, call->begin_ns / 1000,
-				   call->duration_ns / 1000, call->ebusy_count);
+				   call->duration_ns / 1000, call->ebusy_count, call->ret);
 	return 0;
 }
 

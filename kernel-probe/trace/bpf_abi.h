@@ -40,6 +40,7 @@ struct h2d_bpf_stat {
 struct h2d_bpf_call {
 	__u32 pid, function;
 	__u64 begin_ns, duration_ns, ebusy_count;
+	__s64 ret;
 };
 
 #endif

@@ -31,6 +31,7 @@ struct h2d_trace_thread {
 struct h2d_trace_call {
 	int tid, pid;
 	uint64_t begin_us, duration_us, ebusy_count;
+	bool again; /* it ended with -EAGAIN or -EBUSY */
 };
 
 void h2d_trace_counts_init(struct h2d_trace_counts *c)
@@ -168,6 +169,11 @@ static void code(struct h2d_trace_stat *s, int64_t ret, uint64_t times)
 		s->error_count += times;
 }
 
+static bool again(int64_t ret)
+{
+	return ret == -EAGAIN || ret == -EBUSY;
+}
+
 static void keep(struct h2d_trace_counts *c, const struct h2d_trace_call *call)
 {
 	if (c->call_count == c->call_cap) {
@@ -195,10 +201,11 @@ void h2d_trace_put(struct h2d_trace_counts *c, int pid, enum h2d_trace_function 
 }
 
 void h2d_trace_put_call(struct h2d_trace_counts *c, int pid, uint64_t begin_us,
-			uint64_t duration_us, uint64_t ebusy_count)
+			uint64_t duration_us, uint64_t ebusy_count, int64_t ret)
 {
 	c->event_count++;
-	keep(c, &(struct h2d_trace_call){0, pid, begin_us, duration_us, ebusy_count});
+	keep(c,
+	     &(struct h2d_trace_call){0, pid, begin_us, duration_us, ebusy_count, again(ret)});
 }
 
 static void entered(struct h2d_trace_counts *c, struct h2d_trace_thread *t, unsigned f,
@@ -244,7 +251,8 @@ static void left(struct h2d_trace_counts *c, struct h2d_trace_thread *t, unsigne
 		s->max_ns = ns;
 	s->log2_count[log2_up(ns)]++;
 	if (h2d_trace_is_outer((enum h2d_trace_function)f))
-		keep(c, &(struct h2d_trace_call){t->tid, t->pid, begin, at_us - begin, 0});
+		keep(c, &(struct h2d_trace_call){t->tid, t->pid, begin, at_us - begin, 0,
+						 again(ret)});
 }
 
 static void born(struct h2d_trace_counts *c, const struct h2d_trace_event *e)
@@ -420,7 +428,7 @@ void h2d_trace_windows(struct h2d_trace_counts *c, uint32_t timeout_ms)
 		p->outer_ebusy_count++;
 		if (k->ebusy_count > p->ebusy_max_count)
 			p->ebusy_max_count = k->ebusy_count;
-		if (k->duration_us < (uint64_t)timeout_ms * 1000)
+		if (!k->again || k->duration_us < (uint64_t)timeout_ms * 500)
 			continue;
 		p->window_count++;
 		p->window_ns += k->duration_us * 1000;

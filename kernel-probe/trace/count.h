@@ -97,7 +97,7 @@ void h2d_trace_put(struct h2d_trace_counts *c, int pid, enum h2d_trace_function 
 		   const struct h2d_trace_stat *stat);
 /** An outer call that was recorded elsewhere, with the -EBUSY inside. */
 void h2d_trace_put_call(struct h2d_trace_counts *c, int pid, uint64_t begin_us,
-			uint64_t duration_us, uint64_t ebusy_count);
+			uint64_t duration_us, uint64_t ebusy_count, int64_t ret);
 
 /** What the histograms are of; each is read as a whole and replaces what it said before. */
 enum h2d_trace_histogram {
@@ -111,8 +111,10 @@ void h2d_trace_histograms_begin(struct h2d_trace_counts *c);
 void h2d_trace_histogram(struct h2d_trace_counts *c, enum h2d_trace_histogram which,
 			 const char *text);
 /**
- * Count windows: outer calls that lasted `timeout_ms` or more and had -EBUSY inside. After all
- * histograms; may be repeated.
+ * Count windows: outer calls that had -EBUSY inside, ended with -EAGAIN or -EBUSY, and lasted
+ * half of `timeout_ms` or more: the kernel counts the timeout in jiffies, which a guest's clock
+ * may not match, and without a window a restart comes at once. A long call that succeeds is
+ * none: it retried and got on. After all histograms; may be repeated.
  */
 void h2d_trace_windows(struct h2d_trace_counts *c, uint32_t timeout_ms);
 

@@ -158,7 +158,8 @@ static __always_inline __u32 log2_up(__u64 ns)
 	return k + 1;
 }
 
-static __always_inline void record(__u32 pid, __u32 function, struct active *a, __u64 ns)
+static __always_inline void record(__u32 pid, __u32 function, struct active *a, __u64 ns,
+				   int ret)
 {
 	struct h2d_bpf_call *c = bpf_ringbuf_reserve(&calls, sizeof(*c), 0);
 
@@ -171,6 +172,7 @@ static __always_inline void record(__u32 pid, __u32 function, struct active *a, 
 	c->begin_ns = a->begin_ns[function];
 	c->duration_ns = ns;
 	c->ebusy_count = a->ebusy_count;
+	c->ret = ret;
 	bpf_ringbuf_submit(c, 0);
 }
 
@@ -195,7 +197,7 @@ static __always_inline int leave(void *ctx, __u32 function)
 	if (function == H2D_BPF_FAULT && ret == -EBUSY_CODE)
 		a->ebusy_count++;
 	if (function == H2D_BPF_PAGES || function == H2D_BPF_EMULATED)
-		record(id >> 32, function, a, ns);
+		record(id >> 32, function, a, ns, ret);
 	a->begin_ns[function] = 0;
 	s = stat_of(id >> 32, function);
 	if (!s)
