@@ -113,6 +113,7 @@ static int read_request(struct cell *c)
 	c->v.present = h2d_get_text(c->request, "present");
 	c->present = c->v.present != NULL;
 	c->v.cache = h2d_get_text(options, "cache");
+	c->v.calibrate = "never"; /* one cell must not decide the sizes of the next */
 	c->v.threads = h2d_get_u64(options, "threads");
 	c->v.verify = json_is_true(json_object_get(c->request, "verify"));
 	/* Presence is proven tensor by tensor. */

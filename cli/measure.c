@@ -32,6 +32,7 @@ static void take_report(struct h2d_sample *s, const struct h2d_report *r)
 	s->max_in_flight_count = r->max_in_flight_count;
 	s->quarantined_bytes = r->quarantined_bytes;
 	s->thread_count = r->threads;
+	s->sizes_from = r->sizes_from;
 	s->path_requested = copy(r->path_requested);
 	s->path_used = copy(r->path_used);
 	s->reason = copy(r->reason);

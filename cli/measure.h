@@ -20,6 +20,7 @@ struct h2d_sample {
 	uint64_t chunk_bytes, staging_bytes, max_in_flight_count, quarantined_bytes;
 	uint32_t thread_count;
 	char *path_requested, *path_used, *reason;
+	const char *sizes_from; /**< NULL: nothing went through a ring */
 	char *extent_path[H2D_EXTENT_KINDS];
 	uint64_t extent_bytes[H2D_EXTENT_KINDS];
 	uint32_t extent_count;

@@ -177,6 +177,8 @@ static void engine_json(struct h2d_json *j, const struct h2d_transfer_values *v,
 	h2d_json_object_begin(j, "engine");
 	h2d_json_u64(j, "thread_count", s->thread_count);
 	h2d_json_u64(j, "chunk_bytes", s->chunk_bytes);
+	if (s->sizes_from)
+		h2d_json_string(j, "sizes_from", s->sizes_from);
 	h2d_json_string(j, "cache", v->cache ? v->cache : "keep");
 	h2d_json_string(j, "present", v->present ? v->present : "none");
 	h2d_json_bool(j, "per_tensor", v->per_tensor);

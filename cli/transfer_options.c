@@ -23,6 +23,13 @@ static const struct h2d_option transfer[] = {
 	{"staging", 0, H2D_OPTION_SIZE, "SIZE",
 	 "Bound on the host memory that bytes wait in between file and device.", NULL, 0,
 	 AT(staging_bytes), 1, 0},
+	{"calibrate", 0, H2D_OPTION_CHOICE, "MODE",
+	 "Whether sizes of the staging ring that are not asked for are measured on a GPU. With "
+	 "auto, the default, once for each device and machine, before a load of 64 MiB or "
+	 "more; "
+	 "what was found is kept in $XDG_CACHE_HOME/h2d, else in ~/.cache/h2d. With never, "
+	 "nothing is measured, read or kept; with again, it is measured anew.",
+	 (const char *const[]){"auto", "never", "again", NULL}, 0, AT(calibrate), 0, 0},
 	{"cache", 0, H2D_OPTION_CHOICE, "MODE",
 	 "What happens to the page cache. With drop, pages are given back as the load goes on; "
 	 "the default is keep.",
@@ -59,6 +66,9 @@ void h2d_transfer_opts(struct h2d_cli *cli, struct h2d_transfer_values *v,
 	opts->present = !v->present || !strcmp(v->present, "none") ? H2D_PRESENT_NONE
 			: !strcmp(v->present, "read")		   ? H2D_PRESENT_READ
 								   : H2D_PRESENT_SPARSE;
+	opts->calibrate = !v->calibrate || !strcmp(v->calibrate, "auto") ? H2D_CALIBRATE_AUTO
+			  : !strcmp(v->calibrate, "again")		 ? H2D_CALIBRATE_AGAIN
+									 : H2D_CALIBRATE_NEVER;
 	if (v->selection.include.count || v->selection.exclude.count) {
 		opts->select = h2d_selection_keeps;
 		opts->select_user = &v->selection;

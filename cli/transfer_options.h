@@ -6,7 +6,7 @@
 #include "input.h"
 
 struct h2d_transfer_values {
-	const char *device, *path, *cache, *present;
+	const char *device, *path, *cache, *present, *calibrate;
 	uint64_t threads, chunk_bytes, staging_bytes;
 	struct h2d_selection selection;
 	/* load and verify only */

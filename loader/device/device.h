@@ -166,12 +166,20 @@ struct h2d_spare {
 
 enum { H2D_SPARE_MAX = 4 };
 
+/** Sizes of a staging ring that a calibration chose; `chunk_bytes` 0: none. */
+struct h2d_calibrated {
+	uint64_t chunk_bytes;
+	uint32_t slots; /**< of each reader */
+	bool cached;	/**< by an earlier process, from the user's cache */
+};
+
 struct h2d_device {
 	const struct h2d_backend *backend;
 	unsigned caps;
 	struct h2d_device_facts facts;
-	pthread_mutex_t facts_lock; /**< of what describe() fills */
+	pthread_mutex_t facts_lock; /**< of what describe() fills, and of `calibrated` */
 	bool described;
+	struct h2d_calibrated calibrated;
 	struct h2d_log log;
 	uint64_t copy_timeout_ns;
 	_Atomic int lost; /**< set once, never cleared */

@@ -79,6 +79,7 @@ static bool weigh_memory(struct h2d_load *l, const struct h2d_room *room, uint64
 	if (room->available_bytes == UINT64_MAX)
 		return false;
 	if (!l->in_place && !l->opts.staging_bytes && share < h2d_tuning->staging_max_bytes) {
+		l->sizes_from = "memory";
 		l->opts.staging_bytes = share > RING_MIN_BYTES ? share : RING_MIN_BYTES;
 		h2d_load_because(
 			l, "%llu MiB of memory are left (%s): staging of at most %llu MiB",

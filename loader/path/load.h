@@ -31,10 +31,11 @@ struct h2d_load {
 	struct h2d_source_file *inputs; /**< by file of the catalogue */
 	bool own_memory; /**< the destination is ours: gaps between tensors may be overwritten
 			  */
-	bool memory_scarce;   /**< `auto`: the checkpoint is larger than the memory that is left
-			       */
-	bool in_place;	      /**< readers may write the destination */
-	uint64_t slack_bytes; /**< of a slot, for the alignment of direct reads */
+	bool memory_scarce; /**< `auto`: the checkpoint is larger than the memory that is left
+			     */
+	bool in_place;	    /**< readers may write the destination */
+	const char *sizes_from; /**< of the report */
+	uint64_t slack_bytes;	/**< of a slot, for the alignment of direct reads */
 	struct h2d_engine_config engine;
 	struct h2d_engine_result result;
 	struct h2d_trace *trace;
@@ -64,6 +65,11 @@ void h2d_load_because(struct h2d_load *l, const char *fmt, ...)
  *  has opened direct descriptors, so that their alignment is known.
  *  @param chunk_bytes (out) for the plan */
 int h2d_load_size(struct h2d_load *l, uint64_t *chunk_bytes);
+/** Sizes of the ring by calibration, as far as the options ask for it and the load has a ring
+ *  that nobody else sized.
+ *  @param c  (out) `chunk_bytes` 0: none
+ *  @return 0, or H2D_E_DEVICE_LOST */
+int h2d_load_calibrate(struct h2d_load *l, bool direct, struct h2d_calibrated *c);
 /** After the plan: how much memory each slot needs; `need_bytes` as h2d_route_chunks(). */
 int h2d_load_size_slots(struct h2d_load *l, uint64_t need_bytes);
 

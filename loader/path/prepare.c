@@ -64,6 +64,9 @@ static int check_options(struct h2d_load *l)
 		return h2d_fail(&l->log, H2D_E_UNSUPPORTED,
 				"path %s has no mapping that could be made present",
 				l->path->name);
+	if (o->calibrate != H2D_CALIBRATE_NEVER && o->calibrate != H2D_CALIBRATE_AUTO &&
+	    o->calibrate != H2D_CALIBRATE_AGAIN)
+		return h2d_fail(&l->log, H2D_E_INVALID, "no such calibrate mode");
 	if (o->trace_path && l->path->source == H2D_SOURCE_VIEW)
 		return h2d_fail(&l->log, H2D_E_UNSUPPORTED,
 				"path %s reads and copies nothing that could be traced",

@@ -165,16 +165,37 @@ static int size_windows(struct h2d_load *l, uint64_t *chunk, bool shrinkable)
 	}
 }
 
+/* For loads that have a ring. */
+static void tell_origin(struct h2d_load *l, const struct h2d_calibrated *c)
+{
+	if (l->in_place || l->path->staging != H2D_STAGING_RING ||
+	    l->path->source == H2D_SOURCE_DEVICE || l->sizes_from)
+		return;
+	l->sizes_from = l->opts.chunk_bytes || l->opts.staging_bytes ? "options"
+			: !c->chunk_bytes			     ? "defaults"
+			: c->cached				     ? "cache"
+								     : "calibration";
+}
+
 int h2d_load_size(struct h2d_load *l, uint64_t *chunk_bytes)
 {
 	bool direct = any_direct(l);
 	uint64_t chunk = l->opts.chunk_bytes, align = 1;
+	struct h2d_calibrated calibrated;
 	int rc;
 
 	rc = direct ? ask_uring(l) : 0;
 	if (rc)
 		return rc;
 	choose_readers(l, direct);
+	rc = h2d_load_calibrate(l, direct, &calibrated);
+	if (rc)
+		return rc;
+	tell_origin(l, &calibrated);
+	if (calibrated.chunk_bytes) {
+		chunk = calibrated.chunk_bytes;
+		l->engine.slots = calibrated.slots;
+	}
 	for (uint32_t i = 0; i < l->ckpt->cat.file_count; i++) {
 		const struct h2d_direct *d = &l->inputs[i].direct;
 

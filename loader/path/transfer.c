@@ -135,6 +135,7 @@ int h2d_load_report(struct h2d_load *l, struct h2d_report *r)
 	memcpy(reason, l->reason, bytes);
 	r->reason = reason;
 	r->path_requested = l->opts.path ? l->path->name : "auto";
+	r->sizes_from = l->sizes_from;
 	r->plan_ns = l->plan_ns;
 	r->allocate_ns = l->allocate_ns;
 	r->transfer_ns = l->transfer_ns;

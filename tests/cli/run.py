@@ -109,6 +109,7 @@ def check_stream(case, name, got, bless):
 
 def environment(arguments, scratch):
     env = {key: value for key, value in os.environ.items() if not key.startswith("H2D_")}
+    env.pop("XDG_CACHE_HOME", None)  # what is kept belongs below HOME
     env.update(
         PATH=os.pathsep.join(
             [str(arguments.h2d), str(arguments.tools), str(HERE / "bin"), env.get("PATH", "")]

@@ -223,9 +223,9 @@ struct h2d_device_opts {
 	void *log_user;
 	/** Nanoseconds after which a copy that does not complete counts as lost; 0: 30 s. */
 	uint64_t copy_timeout_ns;
-	/** opencl: the caller's cl_context, which holds the memory and the queues that are given
-	 *  to h2d_load_into(); retained until the device is closed. NULL: one of its own. Other
-	 *  back-ends ignore it. */
+	/** opencl: the caller's cl_context, which holds the memory and the queues that are
+	 * given to h2d_load_into(); retained until the device is closed. NULL: one of its own.
+	 * Other back-ends ignore it. */
 	void *context;
 };
 
@@ -284,6 +284,20 @@ enum h2d_present_mode {
 	H2D_PRESENT_SPARSE, /**< one byte per 2 MiB span is read first */
 };
 
+/**
+ * Whether chunk and slots of a staging ring are measured on the first use of a GPU or OpenCL
+ * device: at most 64 MiB are copied within about 0.1 s, before the load. What is found is kept
+ * in the user's cache directory ($XDG_CACHE_HOME/h2d, else $HOME/.cache/h2d) for later loads.
+ * `chunk_bytes` or `staging_bytes` override it; what is read by O_DIRECT is sized for the disk.
+ * @since 0.1
+ */
+enum h2d_calibrate_mode {
+	H2D_CALIBRATE_NEVER, /**< neither measure, read nor write */
+	H2D_CALIBRATE_AUTO,  /**< use what was kept; else measure, if the load is 64 MiB or more
+			      */
+	H2D_CALIBRATE_AGAIN, /**< measure whatever was kept */
+};
+
 /** How to load. All zero: path `auto`, everything computed. @since 0.1 */
 struct h2d_load_opts {
 	size_t size;
@@ -309,6 +323,7 @@ struct h2d_load_opts {
 	 *  `auto` uses a mapping under none of them. */
 	const char *kernel_retry_policy;
 	const char *trace_path; /**< write a Chrome trace of readers, copies and waits here */
+	enum h2d_calibrate_mode calibrate;
 };
 
 /** One destination of h2d_load_into(). @since 0.1 */
@@ -345,6 +360,11 @@ struct h2d_report {
 	const char *extent_path[8];
 	uint64_t extent_bytes[8];
 	uint32_t extent_count;
+	/** Where the sizes of the staging ring come from: "options", "defaults", "memory"
+	 *  (`auto` found little left), "calibration" (of this load or an earlier one on this
+	 * device), or "cache" (a calibration that an earlier process kept); NULL: nothing went
+	 * through a ring. Static. */
+	const char *sizes_from;
 };
 
 /** Per-tensor measurements of a load with `per_tensor`. @since 0.1 */
