@@ -381,11 +381,11 @@ static int trace(struct run *r, char **words)
 	bool alone = r->v->mechanism && !strcmp(r->v->mechanism, "bpf");
 	int exit = 0, rc;
 
+	h2d_signals_install();
 	h2d_trace_check(&r->session, r->cli->root);
 	/* Without symbols nothing can be traced in any way. */
 	if (r->cli->root || (r->session.symbol_reason_count && !alone))
 		return report(r, words);
-	h2d_signals_install();
 	if (words[0] && (rc = h2d_trace_child_prepare(&r->child, words)))
 		return h2d_cli_error(r->cli, H2D_EXIT_SYSTEM, "cannot run %s: %s", words[0],
 				     strerror(-rc));

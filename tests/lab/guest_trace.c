@@ -172,7 +172,7 @@ static void clean(void)
 int main(int argc, char **argv)
 {
 	static const char *release;
-	const char *files[] = {NULL, NULL, "/bin/cat", "/bin/ls", "/usr/bin/timeout"};
+	const char *files[] = {NULL, NULL, "/bin/cat", "/bin/ls", "/bin/dash"};
 	char timeout[16];
 	struct h2d_lab_options options = {
 		.releases = &release,
@@ -231,14 +231,11 @@ int main(int argc, char **argv)
 				    "--",	"/bin/h2d", "version", NULL};
 	const char *const absent[] = {"/bin/h2d", "probe",	 "trace", "--json",
 				      "--",	  "/bin/absent", NULL};
-	const char *const ended[] = {"/bin/timeout",
-				     "--preserve-status",
-				     "2",
-				     "/bin/h2d",
-				     "probe",
-				     "trace",
-				     "--json",
-				     NULL};
+	/* Only a started command can end its tracer, so it is tracing by then. */
+	const char *const ended[] = {
+		"/bin/h2d", "probe",	 "trace", "--json",
+		"--",	    "/bin/dash", "-c",	  "kill -TERM $PPID; while :; do :; done",
+		NULL};
 	const char *const events[] = {"/bin/cat", "/sys/kernel/tracing/kprobe_events",
 				      "/sys/kernel/tracing/synthetic_events", NULL};
 	const char *const instances[] = {"/bin/ls", "/sys/kernel/tracing/instances", NULL};
