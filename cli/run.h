@@ -68,7 +68,8 @@ int h2d_run_child(char **argv, struct h2d_run_outcome *outcome);
 /** What the environment of the command needs. */
 struct h2d_run_setup {
 	char library[PATH_MAX];
-	char folder[PATH_MAX]; /**< private, holds the state file; "" when there is none */
+	char folder[PATH_MAX]; /**< holds the state file; "" when there is none */
+	char state_path[PATH_MAX + 64];
 	struct h2d_run_state *state;
 };
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,13 +68,41 @@ static int library(struct h2d_cli *cli, char *out)
 	return 0;
 }
 
+/* A command that root started may change its user and must report even so: whoever knows the
+ * name may write, and the name, which cannot be listed, is told to the command alone. */
+static int let_others_in(const struct h2d_run_setup *s)
+{
+	return chmod(s->state_path, 0666) || chmod(s->folder, 0711) ? -errno : 0;
+}
+
+static int name_state(struct h2d_run_setup *s)
+{
+	uint64_t secret[2];
+
+	if (getrandom(secret, sizeof(secret), GRND_NONBLOCK) != (ssize_t)sizeof(secret))
+		return -errno;
+	snprintf(s->state_path, sizeof(s->state_path), "%s/state-%016llx%016llx", s->folder,
+		 (unsigned long long)secret[0], (unsigned long long)secret[1]);
+	return 0;
+}
+
+static int make_state_file(struct h2d_run_setup *s)
+{
+	int rc = name_state(s);
+
+	if (!rc)
+		rc = h2d_run_state_create(s->state_path, &s->state);
+	if (!rc && !geteuid())
+		rc = let_others_in(s);
+	return rc;
+}
+
 /* In memory where that is possible: the counters are written all the time. */
 static int make_state(struct h2d_cli *cli, struct h2d_run_setup *s)
 {
 	const char *temporary = getenv("TMPDIR");
 	const char *const bases[] = {"/dev/shm", temporary && *temporary ? temporary : "/tmp",
 				     "/tmp"};
-	char path[PATH_MAX + 16];
 	int rc = -ENOENT;
 
 	for (size_t i = 0; rc && i < sizeof(bases) / sizeof(bases[0]); i++) {
@@ -84,18 +113,15 @@ static int make_state(struct h2d_cli *cli, struct h2d_run_setup *s)
 			s->folder[0] = 0;
 			continue;
 		}
-		snprintf(path, sizeof(path), "%s/state", s->folder);
-		rc = h2d_run_state_create(path, &s->state);
-		if (rc) {
-			rmdir(s->folder);
-			s->folder[0] = 0;
-		}
+		rc = make_state_file(s);
+		if (rc)
+			h2d_run_setup_release(s);
 	}
 	if (rc)
 		return h2d_cli_error(cli, H2D_RUN_FAILED,
 				     "cannot make a temporary file for the report: %s",
 				     strerror(-rc));
-	if (setenv(H2D_RUN_STATE_ENV, path, 1))
+	if (setenv(H2D_RUN_STATE_ENV, s->state_path, 1))
 		return h2d_cli_error(cli, H2D_RUN_FAILED, "out of memory");
 	return 0;
 }
@@ -143,14 +169,11 @@ int h2d_run_setup(struct h2d_cli *cli, const struct h2d_texts *patterns,
 
 void h2d_run_setup_release(struct h2d_run_setup *s)
 {
-	char path[PATH_MAX + 16];
-
 	h2d_run_state_close(s->state);
 	s->state = NULL;
 	if (!s->folder[0])
 		return;
-	snprintf(path, sizeof(path), "%s/state", s->folder);
-	unlink(path);
+	unlink(s->state_path);
 	rmdir(s->folder);
 	s->folder[0] = 0;
 }
