@@ -18,6 +18,8 @@
  * kept lives on the other's forwarding of faults that are not its own.
  *  - rt_sigprocmask by a raw system call, setcontext and the like with a mask built by hand: a
  * first write in a thread that really blocks SIGSEGV kills.
+ *  - sigtimedwait, sigwaitinfo, sigwait and signalfd for SIGSEGV: one that was sent while the
+ * program had it blocked is held by us and never taken from there.
  *  - clone() or fork by a raw system call while another thread is in the table: the child may
  *    wait for ever at its first new fault.
  *  - One runtime loaded twice: calls found by name go to the copy that was found first.

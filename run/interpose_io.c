@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -68,7 +69,9 @@ int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 	X(pselect)                                                                             \
 	X(epoll_pwait)                                                                         \
 	X(epoll_pwait2)                                                                        \
-	X(sigsuspend)
+	X(sigsuspend)                                                                          \
+	X(posix_spawn)                                                                         \
+	X(posix_spawnp)
 
 #define FIELD(name) __typeof__(name) *name;
 
@@ -111,20 +114,20 @@ static void open_items(void *addr, size_t size, size_t n)
 		RO_KERNEL_WRITE);
 }
 
-/* Not looked at before anything is kept: a bad pointer is the kernel's to refuse. */
+/* Not looked at before anything is kept; a bad pointer is the kernel's to refuse. */
 static void open_vector(const struct iovec *v, long n)
 {
-	if (!ro.handling || !v)
+	if (!ro.handling || n <= 0 || n > IOV_MAX || !ro_readable(v, (size_t)n * sizeof(*v)))
 		return;
-	for (long i = 0; i < n && i < IOV_MAX; i++)
+	for (long i = 0; i < n; i++)
 		open_bytes(v[i].iov_base, v[i].iov_len);
 }
 
 static void open_message(const struct msghdr *m)
 {
-	if (!ro.handling || !m)
+	if (!ro.handling || !ro_readable(m, sizeof(*m)))
 		return;
-	open_vector(m->msg_iov, m->msg_iovlen < IOV_MAX ? (long)m->msg_iovlen : IOV_MAX);
+	open_vector(m->msg_iov, m->msg_iovlen <= IOV_MAX ? (long)m->msg_iovlen : 0);
 	open_bytes(m->msg_control, m->msg_controllen);
 	open_bytes(m->msg_name, m->msg_namelen);
 }
@@ -245,7 +248,7 @@ RO_PUBLIC ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned l
 				   const struct iovec *from, unsigned long from_count,
 				   unsigned long flags)
 {
-	open_vector(to, to_count < IOV_MAX ? (long)to_count : IOV_MAX);
+	open_vector(to, to_count <= IOV_MAX ? (long)to_count : 0);
 	return NEXT(process_vm_readv)(pid, to, to_count, from, from_count, flags);
 }
 
@@ -285,6 +288,25 @@ RO_PUBLIC size_t __fread_unlocked_chk(void *to, size_t room, size_t size, size_t
 {
 	open_items(to, size, n);
 	return NEXT(__fread_unlocked_chk)(to, room, size, n, f);
+}
+
+/* The C library writes the number with every signal blocked. */
+RO_PUBLIC int posix_spawn(pid_t *pid, const char *path,
+			  const posix_spawn_file_actions_t *actions,
+			  const posix_spawnattr_t *attributes, char *const argv[],
+			  char *const envp[])
+{
+	open_bytes(pid, sizeof(*pid));
+	return NEXT(posix_spawn)(pid, path, actions, attributes, argv, envp);
+}
+
+RO_PUBLIC int posix_spawnp(pid_t *pid, const char *file,
+			   const posix_spawn_file_actions_t *actions,
+			   const posix_spawnattr_t *attributes, char *const argv[],
+			   char *const envp[])
+{
+	open_bytes(pid, sizeof(*pid));
+	return NEXT(posix_spawnp)(pid, file, actions, attributes, argv, envp);
 }
 
 /* ---- waits that change the signal mask: never to one with SIGSEGV in it */

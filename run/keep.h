@@ -85,6 +85,11 @@ void ro_fork_prepare(void);
 void ro_fork_parent(void);
 void ro_fork_child(void);
 
+/** Whether the program's structure at `addr` can be read, by a system call that refuses after
+ * it has read: rt_sigprocmask() with an action that there is none of (kernel/signal.c). What
+ * cannot is the kernel's to refuse. Of at least 8 bytes; errno stays. */
+bool ro_readable(const void *addr, size_t bytes);
+
 /** We made `n` system calls that the program did not ask for. */
 void ro_count_calls(unsigned n);
 

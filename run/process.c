@@ -44,6 +44,27 @@ void ro_count_calls(unsigned n)
 					  memory_order_relaxed);
 }
 
+bool ro_readable(const void *addr, size_t bytes)
+{
+	enum { STEP = 4096, WORD = 8 }; /* no page is smaller; what the call reads */
+	uintptr_t at = (uintptr_t)addr, last = at + bytes - WORD;
+	int saved = errno;
+	long rc;
+
+	if (!at || bytes < WORD || last < at)
+		return false;
+	for (;;) {
+		rc = syscall(SYS_rt_sigprocmask, -1, at, NULL, (size_t)WORD);
+		ro_count_calls(1);
+		if ((rc && errno == EFAULT) || at == last)
+			break;
+		at = last - at < STEP ? last : at + STEP;
+	}
+	rc = rc && errno == EFAULT;
+	errno = saved;
+	return !rc;
+}
+
 /* Under vm.overcommit_memory=2 a private writable mapping is paid for when it is made, so that
  * no write can fail later. Made read-only it would not be. */
 static bool strict_overcommit(void)

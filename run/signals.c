@@ -133,9 +133,10 @@ int ro_sigmask(int how, const sigset_t *set, sigset_t *old)
 
 const sigset_t *ro_signals_wait(const sigset_t *set, sigset_t *copy)
 {
-	if (!set || !(from_set(set) & RO_SIGNAL(SIGSEGV)))
+	if (!set || !ro_readable(set, sizeof(ro_signals)) ||
+	    !(from_set(set) & RO_SIGNAL(SIGSEGV)))
 		return set;
-	*copy = *set;
+	to_set(from_set(set), copy);
 	sigdelset(copy, SIGSEGV);
 	return copy;
 }

@@ -2,7 +2,11 @@
 /* What is kept read-only, and every way to write there: the program's own code, the kernel for
  * it, and the program's children. */
 #include <pthread.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/epoll.h>
 #include <sys/random.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -324,6 +328,52 @@ static void look_by_the_kernel(struct h2d_run_state *s)
 	CHECK_EQ(UNDER_SUM(s, fault_count), 0);
 }
 
+/* A pointer that leads nowhere is EFAULT, as without us. */
+static void bad_pointers(void)
+{
+	unsigned char *p = under_map(under_file, UNDER_FILE_BYTES);
+	unsigned char *room =
+		mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *bad[] = {(void *)8, room + 4096, room + 4096 - 4};
+	const struct timespec now = {0};
+	int fd = open(under_file, O_RDONLY), pair[2], poll_fd = epoll_create1(0);
+	struct epoll_event event;
+
+	REQUIRE(p && room != MAP_FAILED && fd >= 0);
+	REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair) && write(pair[1], "x", 1) == 1);
+	REQUIRE(!munmap(room + 4096, 4096));
+#define REFUSED(call) CHECK((errno = 0, (call) == -1 && errno == EFAULT))
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		REFUSED(readv(fd, bad[i], 3));
+		REFUSED(preadv(fd, bad[i], 3, 0));
+		REFUSED(recvmsg(pair[0], bad[i], 0));
+		REFUSED(ppoll(NULL, 0, &now, bad[i]));
+		REFUSED(pselect(0, NULL, NULL, NULL, &now, bad[i]));
+		REFUSED(epoll_pwait(poll_fd, &event, 1, 0, bad[i]));
+		REFUSED(sigsuspend(bad[i]));
+	}
+	/* The last mask that can be read is read. */
+	CHECK_EQ(ppoll(NULL, 0, &now, (void *)(room + 4096 - 8)), 0);
+	CHECK_STR(under_permissions(p), "r--p");
+}
+
+extern char **environ;
+
+static void by_posix_spawn(void)
+{
+	unsigned char *p = under_map(under_file, UNDER_FILE_BYTES);
+	char *argv[] = {(char[]){"true"}, NULL};
+	pid_t *pid = (pid_t *)(p + 4096);
+	int status = -1;
+
+	REQUIRE(p);
+	CHECK_EQ(posix_spawn(pid, "/bin/true", NULL, NULL, argv, environ), 0);
+	CHECK(waitpid(*pid, &status, 0) == *pid && !status);
+	pid = (pid_t *)(p + 8 * MIB);
+	CHECK_EQ(posix_spawnp(pid, "true", NULL, NULL, argv, environ), 0);
+	CHECK(waitpid(*pid, &status, 0) == *pid && !status);
+}
+
 static void at_the_end_of_exec(void)
 {
 	unsigned char *p = under_map(under_file, UNDER_FILE_BYTES);
@@ -361,6 +411,8 @@ static const struct under_case cases[] = {
 	{"other_handlers_of_fork", other_handlers_of_fork, NULL, 0, NULL},
 	{"vfork_and_exec", vfork_and_exec, look_vfork, 0, NULL},
 	{"by_the_kernel", by_the_kernel, look_by_the_kernel, 0, NULL},
+	{"bad_pointers", bad_pointers, NULL, 0, NULL},
+	{"by_posix_spawn", by_posix_spawn, NULL, 0, NULL},
 	{"at_the_end_of_exec", at_the_end_of_exec, look_exec, 0, NULL},
 	{"by_exit_without_destructors", by_exit_without_destructors, look_one, 0, NULL},
 };
