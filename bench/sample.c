@@ -304,6 +304,10 @@ static bool judge_times(struct session *s, uint64_t received_ns)
 	if (json_object_get(x->loaded, "elapsed_ns") &&
 	    (!member(x->loaded, "elapsed_ns", &elapsed) || elapsed > end - x->begin_ns))
 		return give_up(s, "failed", "elapsed_ns of 'loaded' is longer than the load");
+	if (!elapsed)
+		return give_up(s, "failed",
+			       "the load of 'loaded' took no time: begin_ns is end_ns, or "
+			       "elapsed_ns is 0");
 	if (x->loaded_bytes < x->size_bytes)
 		return give_up(s, "failed", "loaded %llu of %llu bytes",
 			       (unsigned long long)x->loaded_bytes,

@@ -27,16 +27,17 @@ static void known(struct h2d_json *j, const char *key, bool is_known, uint64_t v
 static void write_times(struct h2d_json *j, const struct h2d_bench_sample *s)
 {
 	static const char why[] = "a sample that is not ok has no time";
+	const double rate = s->load_ns ? (double)s->size_bytes * 1e9 / (double)s->load_ns : 0;
 
 	known(j, "load_ns", s->have_time, s->load_ns, why);
 	known(j, "wall_ns", s->have_time, s->wall_ns, why);
 	known(j, "loaded_bytes", s->have_time, s->loaded_bytes, why);
-	if (s->have_time && s->load_ns)
-		h2d_json_u64(j, "throughput_bytes_per_s",
-			     (uint64_t)((double)s->size_bytes * 1e9 / (double)s->load_ns));
+	/* No JSON reader of ours takes a larger whole number than INT64_MAX. */
+	if (s->have_time && s->load_ns && rate < (double)INT64_MAX)
+		h2d_json_u64(j, "throughput_bytes_per_s", (uint64_t)rate);
 	else
 		write_null(j, "throughput_bytes_per_s",
-			   s->have_time ? "the load took no time" : why);
+			   s->have_time ? "the load took too little time for a rate" : why);
 }
 
 /* Only those that lie within the load. */

@@ -143,6 +143,7 @@ static void print_cell(FILE *out, const struct h2d_bench_cell *cell, const json_
 {
 	const json_t *stats = json_object_get(of, "statistics");
 	const char *reason = h2d_get_text(of, "reason");
+	const uint64_t bytes_per_s = h2d_get_u64(stats, "throughput_bytes_per_s");
 	char name[512], median[32], low[32], high[32], rate[32];
 
 	h2d_bench_cell_name(cell, name, sizeof(name));
@@ -159,10 +160,16 @@ static void print_cell(FILE *out, const struct h2d_bench_cell *cell, const json_
 	h2d_text_ns(median, sizeof(median), h2d_get_u64(stats, "median_ns"));
 	h2d_text_ns(low, sizeof(low), h2d_get_u64(stats, "ci_low_ns"));
 	h2d_text_ns(high, sizeof(high), h2d_get_u64(stats, "ci_high_ns"));
-	h2d_text_bytes(rate, sizeof(rate), h2d_get_u64(stats, "throughput_bytes_per_s"));
-	fprintf(out, ": median %s (%s to %s, n=%" PRIu64 "), %s/s", median, low, high,
-		h2d_get_u64(stats, "n_count"), rate);
-	print_limit(out, document, cell, h2d_get_u64(stats, "throughput_bytes_per_s"));
+	fprintf(out, ": median %s (%s to %s, n=%" PRIu64 ")", median, low, high,
+		h2d_get_u64(stats, "n_count"));
+	if (bytes_per_s) {
+		h2d_text_bytes(rate, sizeof(rate), bytes_per_s);
+		fprintf(out, ", %s/s", rate);
+	} else {
+		fputs(", too short for a rate", out);
+	}
+	if (bytes_per_s)
+		print_limit(out, document, cell, bytes_per_s);
 	if (json_array_size(json_object_get(stats, "outlier_blocks")))
 		fprintf(out, ", %zu far off",
 			json_array_size(json_object_get(stats, "outlier_blocks")));
