@@ -49,23 +49,43 @@ static const struct column {
 };
 enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
+/* What could steer the terminal that a table is printed on becomes \xNN of each byte. Lines and
+ * tabs are values' own. @return how many bytes at `s` do so, 0 for none */
+static size_t steers(const char *s)
+{
+	const unsigned char c = (unsigned char)s[0], then = c ? (unsigned char)s[1] : 0;
+
+	if (c == 0xc2 && then >= 0x80 && then < 0xa0)
+		return 2;
+	return (c && c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+}
+
+static void put_bytes(FILE *out, const char *text)
+{
+	for (size_t n; *text; text += n ? n : 1) {
+		n = steers(text);
+		for (size_t i = 0; i < n; i++)
+			fprintf(out, "\\x%02x", (unsigned char)text[i]);
+		if (*text == '"')
+			fputc('"', out);
+		if (!n)
+			fputc(*text, out);
+	}
+}
+
 static void put_text(FILE *out, const char *text)
 {
 	/* "=cmd|…" in a reason must not become a formula. */
 	const bool formula = text[0] && strchr("=+-@\t\r", text[0]);
 
 	if (!formula && !strpbrk(text, "\",\r\n")) {
-		fputs(text, out);
+		put_bytes(out, text);
 		return;
 	}
 	fputc('"', out);
 	if (formula)
 		fputc('\'', out);
-	for (; *text; text++) {
-		if (*text == '"')
-			fputc('"', out);
-		fputc(*text, out);
-	}
+	put_bytes(out, text);
 	fputc('"', out);
 }
 
