@@ -50,7 +50,7 @@ int h2d_cli_close_out(struct h2d_cli *cli, int exit)
 		err = errno;
 	if (!err)
 		return exit;
-	if (exit && exit != H2D_EXIT_NEGATIVE)
+	if (exit && exit != H2D_EXIT_NEGATIVE && exit != H2D_EXIT_UNKNOWN)
 		return exit; /* what went wrong before was told */
 	/* No document about it can be written. */
 	cli->document_begun = true;

@@ -246,10 +246,12 @@ static int read_smaps(FILE *in, struct h2d_process *p, FILE *kept, int *err)
 
 static int closed_to_us(const struct h2d_process *p, const struct h2d_log *log)
 {
-	return h2d_fail(log, H2D_E_PERMISSION,
-			"process %d (%s): its mappings cannot be read: ask as its user or as "
-			"root",
-			p->pid, p->name);
+	return h2d_fail(
+		log, H2D_E_PERMISSION,
+		"process %d (%s): its mappings cannot be read: ask as its user or as "
+		"root; under Yama, in a container or without CAP_SYS_PTRACE even root may "
+		"not",
+		p->pid, p->name);
 }
 
 static int ended(const struct h2d_process *p, const struct h2d_log *log)
