@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int test_failures, test_checks;
+static _Atomic int test_failures, test_checks; /* also checked from the threads of a load */
 
 #define CHECK(cond)                                                                            \
 	do {                                                                                   \
