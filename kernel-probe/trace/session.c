@@ -94,10 +94,13 @@ static void remove_probe(const struct h2d_trace_session *s, const char *event, c
 static void give_up(struct h2d_trace_session *s, int f, int rc)
 {
 	struct h2d_trace_target *t = &s->targets[f];
+	char symbol[sizeof(
+		t->symbol)]; /* GCC under sanitizers sees `why` overlap its neighbour */
 
+	memcpy(symbol, t->symbol, sizeof(symbol));
 	remove_probe(s, h2d_trace_event_names[f], "_in");
 	remove_probe(s, h2d_trace_event_names[f], "_out");
-	snprintf(t->why, sizeof(t->why), "no probe can be set on %s: %s", t->symbol,
+	snprintf(t->why, sizeof(t->why), "no probe can be set on %s: %s", symbol,
 		 rc == -EADDRNOTAVAIL ? "the name stands for several functions"
 				      : strerror(-rc));
 	t->symbol[0] = 0;
