@@ -59,7 +59,8 @@ int lab_assets_find(struct lab *lab)
 		lab->assets = NULL;
 	}
 	return h2d_fail(&lab->log, H2D_E_UNAVAILABLE,
-			"the laboratory's guest programs are not beside this program");
+			"the laboratory's guest programs are not beside this program; in a "
+			"build folder, build all targets: cmake --build BUILD");
 }
 
 int lab_cache_find(struct lab *lab)
