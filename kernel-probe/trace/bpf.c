@@ -77,8 +77,11 @@ static bool aim(struct h2d_trace_session *s, int f)
 		if (!p)
 			return false;
 		if (good && bpf_program__set_attach_target(p, 0, t->symbol)) {
+			char symbol[sizeof(t->symbol)]; /* as in session.c, give_up() */
+
 			good = false;
-			snprintf(t->why, sizeof(t->why), "no BTF of %s%s%s", t->symbol,
+			memcpy(symbol, t->symbol, sizeof(symbol));
+			snprintf(t->why, sizeof(t->why), "no BTF of %s%s%s", symbol,
 				 t->module ? " in the module " : "",
 				 t->module ? t->module : "");
 		}
