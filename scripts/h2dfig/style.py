@@ -9,6 +9,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.ticker as ticker  # noqa: E402
 
 # Okabe and Ito's palette: told apart by every common kind of colour vision. Marker and hatch carry
 # the same meaning again, for print in grey.
@@ -32,6 +33,7 @@ plt.rcParams.update({
     "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10,
     "axes.titlelocation": "left", "axes.grid": True, "axes.axisbelow": True, "grid.color": "#DDDDDD",
     "grid.linewidth": 0.6, "figure.facecolor": "white", "savefig.facecolor": "white",
+    "text.parse_math": False,  # names in documents may hold dollar signs; see plain_ticks()
     "legend.frameon": False, "legend.fontsize": 8, "figure.dpi": 100,
 })
 WIDTH_IN, DPI = 8.0, 150  # 1200 pixels
@@ -61,6 +63,16 @@ def mib(size_bytes):
     if value >= 1024:
         return f"{value / 1024:.3g} GiB"
     return f"{value:.3g} MiB" if value >= 1 else f"{size_bytes / 1024:.3g} KiB"
+
+
+def plain_ticks(figure):
+    """Log axes label their ticks by formulas, which are not parsed here: numbers instead."""
+    for axes in figure.axes:
+        for side in (axes.xaxis, axes.yaxis):
+            if isinstance(side.get_major_formatter(), ticker.LogFormatterMathtext):
+                side.set_major_formatter(ticker.FuncFormatter(lambda v, _: f"{v:g}"))
+            if isinstance(side.get_minor_formatter(), ticker.LogFormatterMathtext):
+                side.set_minor_formatter(ticker.LogFormatter())
 
 
 class Figure:
@@ -97,6 +109,7 @@ class Figure:
     def render(self):
         """SVG text and PNG bytes."""
         figure = self.draw()
+        plain_ticks(figure)
         figure.suptitle(self.title, fontsize=11, x=0.01, ha="left")
         foot = self.footer()
         width, height = figure.get_size_inches()

@@ -45,6 +45,9 @@ with tempfile.TemporaryDirectory() as folder:
         check(f"{name} is the same twice",
               (root / "one" / name).read_bytes() == (root / "two" / name).read_bytes())
 
+    formulas = [n for n in names if n.endswith(".svg") and "$\\" in (root / "one" / n).read_text("utf-8")]
+    check("no tick is labelled by a formula", not formulas, formulas)
+
     done = rig.run(SCRIPT, "--committed", "-o", root / "again", python=python)
     check("the committed figures are drawn again", done.returncode == 0, done.stderr)
     committed = {p.name: p for p in (rig.ROOT / "docs/figures").iterdir() if p.name != "figures.json"}

@@ -90,6 +90,10 @@ with tempfile.TemporaryDirectory() as name:
     text = (folder / f"{UPDATE.stem}.html").read_text("utf-8")
     check("a comparison is told", "regressed" in text and "16 windows, there were 0" in text)
     check("names cannot break out of the page", "<b>warm" not in (folder / "campaign.html").read_text("utf-8"))
+    dollars = folder / "dollars.json"
+    dollars.write_text(CAMPAIGN.read_text("utf-8").replace("m<b>warm", "m$\\\\frac$warm"), "utf-8")
+    done = rig.run(rig.SCRIPTS / "report", dollars, python=python)
+    check("a name with dollar signs is drawn, not parsed as a formula", done.returncode == 0, done.stderr)
     done = rig.run(rig.SCRIPTS / "report", folder / "nothing.json", python=python)
     check("a missing file is an error", done.returncode == 3 and "nothing.json" in done.stderr)
 if not program and not check.failures:
