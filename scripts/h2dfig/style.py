@@ -65,6 +65,13 @@ def mib(size_bytes):
     return f"{value:.3g} MiB" if value >= 1 else f"{size_bytes / 1024:.3g} KiB"
 
 
+class PlainLog(ticker.LogFormatter):
+    """Labels the ticks that LogFormatter does, by plain numbers."""
+
+    def __call__(self, x, pos=None):
+        return f"{x:g}" if super().__call__(x, pos) else ""
+
+
 def plain_ticks(figure):
     """Log axes label their ticks by formulas, which are not parsed here: numbers instead."""
     for axes in figure.axes:
@@ -72,7 +79,7 @@ def plain_ticks(figure):
             if isinstance(side.get_major_formatter(), ticker.LogFormatterMathtext):
                 side.set_major_formatter(ticker.FuncFormatter(lambda v, _: f"{v:g}"))
             if isinstance(side.get_minor_formatter(), ticker.LogFormatterMathtext):
-                side.set_minor_formatter(ticker.LogFormatter())
+                side.set_minor_formatter(PlainLog())
 
 
 class Figure:
