@@ -39,26 +39,6 @@ void h2d_pressure_read(const char *root, const char *resource, struct h2d_pressu
 		sscanf(full, "full avg10=%lf", &out->full_pct);
 }
 
-/* The path of a hierarchy: `controller` "" is the unified one, whose line is "0::/path". */
-static bool group_path(const char *text, const char *controller, char *out, size_t cap)
-{
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		const char *list, *path;
-
-		line += strspn(line, "\n");
-		list = strchr(line, ':');
-		path = list ? strchr(list + 1, ':') : NULL;
-		if (!path)
-			return false;
-		if ((size_t)(path - list - 1) == strlen(controller) &&
-		    !strncmp(list + 1, controller, strlen(controller))) {
-			snprintf(out, cap, "%.*s", (int)strcspn(path + 1, "\n"), path + 1);
-			return true;
-		}
-	}
-	return false;
-}
-
 /* From the group up to the root of what we see; the smallest limit is the one in force. */
 static void group_limits(const char *root, const char *mount, const char *group,
 			 const char *limit_file, const char *used_file, struct h2d_memory *out)
@@ -98,10 +78,10 @@ static void groups(const char *root, int pid, struct h2d_memory *out)
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
 	if (h2d_hostfs_read(root, pid ? path : "/proc/self/cgroup", text, sizeof(text)) < 0)
 		return;
-	if (group_path(text, "memory", group, sizeof(group)))
+	if (h2d_text_cgroup(text, "memory", group, sizeof(group)))
 		group_limits(root, "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes",
 			     "memory.usage_in_bytes", out);
-	else if (group_path(text, "", group, sizeof(group)))
+	else if (h2d_text_cgroup(text, "", group, sizeof(group)))
 		group_limits(root, "/sys/fs/cgroup", group, "memory.max", "memory.current",
 			     out);
 }

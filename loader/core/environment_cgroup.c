@@ -9,26 +9,6 @@
 
 enum { LINE_BYTES = 1024 };
 
-/* The path of a hierarchy: `controller` "" is the unified one, whose line is "0::/path". */
-static bool group_path(const char *text, const char *controller, char *out, size_t cap)
-{
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		const char *list, *path;
-
-		line += strspn(line, "\n");
-		list = strchr(line, ':');
-		path = list ? strchr(list + 1, ':') : NULL;
-		if (!path)
-			return false;
-		if ((size_t)(path - list - 1) == strlen(controller) &&
-		    !strncmp(list + 1, controller, strlen(controller))) {
-			snprintf(out, cap, "%.*s", (int)strcspn(path + 1, "\n"), path + 1);
-			return true;
-		}
-	}
-	return false;
-}
-
 /* Version 1 writes "no limit" as the largest multiple of a page. */
 static const uint64_t unlimited = UINT64_C(1) << 62;
 
@@ -75,8 +55,8 @@ void h2d_env_cgroup(struct h2d_json *j, const char *root, bool redact)
 		h2d_env_unknown(j, "cgroup", own, n);
 		return;
 	}
-	legacy = group_path(text, "memory", group, sizeof(group));
-	if (!legacy && !group_path(text, "", group, sizeof(group))) {
+	legacy = h2d_text_cgroup(text, "memory", group, sizeof(group));
+	if (!legacy && !h2d_text_cgroup(text, "", group, sizeof(group))) {
 		h2d_env_unknown(j, "cgroup", own, 0);
 		return;
 	}

@@ -351,3 +351,38 @@ int h2d_text_field(const char *text, const char *key, char *buf, size_t cap)
 	}
 	return -ENOENT;
 }
+
+/* Whether a list "cpu,memory" has that word; the empty list has the empty word. */
+static bool list_has(const char *list, size_t bytes, const char *word)
+{
+	const char *end = list + bytes;
+	size_t want = strlen(word);
+
+	for (;;) {
+		const char *comma = memchr(list, ',', (size_t)(end - list));
+		size_t n = (size_t)((comma ? comma : end) - list);
+
+		if (n == want && !strncmp(list, word, n))
+			return true;
+		if (!comma)
+			return false;
+		list = comma + 1;
+	}
+}
+
+bool h2d_text_cgroup(const char *text, const char *controller, char *out, size_t cap)
+{
+	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+		const char *list, *path, *end;
+
+		line += strspn(line, "\n");
+		end = line + strcspn(line, "\n");
+		list = memchr(line, ':', (size_t)(end - line));
+		path = list ? memchr(list + 1, ':', (size_t)(end - list - 1)) : NULL;
+		if (!path || !list_has(list + 1, (size_t)(path - list - 1), controller))
+			continue;
+		snprintf(out, cap, "%.*s", (int)(end - path - 1), path + 1);
+		return true;
+	}
+	return false;
+}

@@ -70,5 +70,13 @@ bool h2d_hostfs_observed(void);
 /** Value of "key: value" or "key=value" in a text of such lines, copied without quotes and
  *  white space around it; keys end at ':' or '='. @return length, or -ENOENT */
 int h2d_text_field(const char *text, const char *key, char *buf, size_t cap);
+/**
+ * Path of a control group, from a text as /proc/PID/cgroup has it: "4:cpu,memory:/a/b",
+ * "0::/a/b" (cgroups(7)).
+ * @param controller  one of the hierarchy's, or "" for the unified one
+ * @param out         (out) cut at `cap` - 1
+ * @return whether there is such a line; damaged lines are passed over
+ */
+bool h2d_text_cgroup(const char *text, const char *controller, char *out, size_t cap);
 
 #endif

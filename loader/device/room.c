@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/hostfs.h"
+
 enum {
 	PATH_BYTES = 4096,
 	FILE_BYTES = 64 * 1024, /* mountinfo of a busy container host */
@@ -99,26 +101,6 @@ static void bound_by(struct h2d_room *room, const struct controller *c, const ch
 	}
 }
 
-/* Our cgroup's path in one hierarchy, from /proc/self/cgroup: "4:memory:/a/b", "0::/a/b". */
-static bool cgroup_path(const char *text, bool v2, char *out, size_t cap)
-{
-	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
-		const char *names, *path;
-
-		line += *line == '\n';
-		names = strchr(line, ':');
-		path = names ? strchr(names + 1, ':') : NULL;
-		if (!path)
-			continue;
-		if (v2 ? names + 1 != path
-		       : !memmem(names, (size_t)(path - names), "memory", 6))
-			continue;
-		snprintf(out, cap, "%.*s", (int)strcspn(path + 1, "\n"), path + 1);
-		return true;
-	}
-	return false;
-}
-
 /* Where that hierarchy is mounted, and which part of it, from /proc/self/mountinfo. */
 static bool cgroup_mount(const char *text, bool v2, char *mount_root, char *mount_point)
 {
@@ -148,7 +130,7 @@ static void bound_by_cgroups(struct h2d_room *room, const struct controller *c,
 	const char *below = path;
 	size_t base;
 
-	if (!cgroup_path(cgroups, c->v2, path, sizeof(path)) ||
+	if (!h2d_text_cgroup(cgroups, c->v2 ? "" : "memory", path, sizeof(path)) ||
 	    !cgroup_mount(mounts, c->v2, mount_root, mount_point))
 		return;
 	/* In a container the mount may show only our part of the tree. */

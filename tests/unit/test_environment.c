@@ -246,6 +246,22 @@ static void text_fields(void)
 	CHECK_EQ(h2d_text_field("", "B", v, sizeof(v)), -2);
 }
 
+static void control_groups(void)
+{
+	static const char text[] =
+		"\n:\n0:\n4:memory\n9:name=systemd:/\n4:cpu,memory:/a/b\n0::/c";
+	char path[8];
+
+	CHECK(h2d_text_cgroup(text, "memory", path, sizeof(path)));
+	CHECK_STR(path, "/a/b");
+	CHECK(h2d_text_cgroup(text, "", path, sizeof(path)));
+	CHECK_STR(path, "/c");
+	CHECK(!h2d_text_cgroup(text, "mem", path, sizeof(path)));
+	CHECK(!h2d_text_cgroup("", "", path, sizeof(path)));
+	CHECK(h2d_text_cgroup("0::/0123456789", "", path, sizeof(path)));
+	CHECK_STR(path, "/012345"); /* cut */
+}
+
 int main(void)
 {
 	char command[64];
@@ -253,6 +269,7 @@ int main(void)
 	if (!mkdtemp(root))
 		return 1;
 	make_capture();
+	RUN(control_groups);
 	RUN(this_machine);
 	RUN(nothing_there);
 	RUN(capture);
