@@ -231,4 +231,78 @@ static inline void zip_make(struct zip_maker *z, struct bytes *b)
 	zip_end(z, b);
 }
 
+/* ---- archives of one pickle */
+
+#define DIMS(...) ((const int32_t[]){__VA_ARGS__})
+
+/* An archive of one pickle and storages "0" (64 bytes) and "1" (8 bytes). */
+static inline void archive(struct zip_maker *z, const struct bytes *pickle,
+			   enum zip_style style)
+{
+	static const unsigned char data[64] = {1, 2, 3};
+
+	*z = (struct zip_maker){.style = style};
+	zip_add(z, "data.pkl", pickle->data, pickle->n);
+	zip_add(z, "byteorder", "little", 6);
+	zip_add(z, "data/0", data, 64);
+	zip_add(z, "data/1", data, 8);
+	zip_add(z, "version", "3\n", 2);
+}
+
+static inline void open_pickle(struct bytes *pickle, struct outcome *o)
+{
+	struct bytes b = {0};
+	struct zip_maker z;
+
+	archive(&z, pickle, ZIP_NEW);
+	zip_make(&z, &b);
+	parse(h2d_torch_parse, b.data, b.n, o);
+	if (o->rc)
+		fprintf(stderr, "  message: %s\n", o->error);
+	bytes_free(&b);
+	bytes_free(pickle);
+}
+
+static inline void reject_pickle(struct bytes *pickle, const char *part)
+{
+	struct bytes b = {0};
+	struct zip_maker z;
+
+	archive(&z, pickle, ZIP_NEW);
+	zip_make(&z, &b);
+	CHECK_REJECTED(h2d_torch_parse, &b, part);
+	bytes_free(&b);
+	bytes_free(pickle);
+}
+
+/* {"w": vector of storage 0, "n": {"b": vector of storage 1}, "epoch": 3} */
+static inline void state(struct bytes *p)
+{
+	pk_begin(p);
+	pk_ops(p, "}(");
+	pk_text(p, "w");
+	pk_vector(p, "FloatStorage", "0", 16);
+	pk_text(p, "n");
+	pk_ops(p, "}");
+	pk_text(p, "b");
+	pk_vector(p, "LongStorage", "1", 1);
+	pk_ops(p, "s");
+	pk_text(p, "epoch");
+	pk_int(p, 3);
+	pk_ops(p, "u.");
+}
+
+/* A dict of one entry "t", whose value follows. */
+static inline void begin_t(struct bytes *p)
+{
+	pk_begin(p);
+	pk_ops(p, "}");
+	pk_text(p, "t");
+}
+
+static inline void end_t(struct bytes *p)
+{
+	pk_ops(p, "s.");
+}
+
 #endif
