@@ -15,6 +15,7 @@ static const char usage[] =
 	"  --tensors N       that many tensors (4)\n"
 	"  --size SIZE       bytes of all tensors together (1MiB); KiB MiB GiB understood\n"
 	"  --mixed           tensors of unequal size\n"
+	"  --prefix TEXT     what their names begin with (none)\n"
 	"  --dtype D         of these tensors (F32)\n"
 	"  --all-dtypes      one small tensor of every type of the format\n"
 	"  --tensor NAME:DTYPE:SHAPE  one tensor, for example w:BF16:16x4; \\xNN in names;\n"
@@ -131,23 +132,30 @@ static void add_described(struct maker *m, const char *text)
 	size_up(t);
 }
 
-static void add_equal(struct maker *m, uint64_t count, uint64_t size, const char *dtype,
-		      bool mixed)
+struct wishes {
+	uint64_t tensors, size;
+	const char *dtype, *prefix;
+	bool mixed, all;
+	char **described;
+	size_t described_count;
+};
+
+static void add_equal(struct maker *m, const struct wishes *w)
 {
-	const struct type *type = find_type(m, dtype, strlen(dtype));
+	const struct type *type = find_type(m, w->dtype, strlen(w->dtype));
 	uint64_t weights = 0, unit;
-	char name[64];
+	char name[TEXT_MAX];
 
 	/* Sizes in the proportion 1:2:…:16 over and over, or all the same. */
-	for (uint64_t i = 0; i < count; i++)
-		weights += mixed ? i % 16 + 1 : 1;
-	unit = count ? size / weights : 0;
-	for (uint64_t i = 0; i < count; i++) {
+	for (uint64_t i = 0; i < w->tensors; i++)
+		weights += w->mixed ? i % 16 + 1 : 1;
+	unit = w->tensors ? w->size / weights : 0;
+	for (uint64_t i = 0; i < w->tensors; i++) {
 		struct tensor *t = add(m);
-		uint64_t bytes = unit * (mixed ? i % 16 + 1 : 1);
+		uint64_t bytes = unit * (w->mixed ? i % 16 + 1 : 1);
 		uint64_t elements = bytes / type->bytes * type->elements;
 
-		snprintf(name, sizeof(name), "layers.%" PRIu64 ".weight", i);
+		snprintf(name, sizeof(name), "%slayers.%" PRIu64 ".weight", w->prefix, i);
 		set_name(t, name, strlen(name));
 		t->type = type;
 		if (elements >= 4096 && !(elements % 1024)) {
@@ -216,6 +224,7 @@ enum {
 	OPT_TENSORS,
 	OPT_SIZE,
 	OPT_MIXED,
+	OPT_PREFIX,
 	OPT_DTYPE,
 	OPT_ALL,
 	OPT_TENSOR,
@@ -234,6 +243,7 @@ static const struct option options[] = {
 	{"tensors", required_argument, NULL, OPT_TENSORS},
 	{"size", required_argument, NULL, OPT_SIZE},
 	{"mixed", no_argument, NULL, OPT_MIXED},
+	{"prefix", required_argument, NULL, OPT_PREFIX},
 	{"dtype", required_argument, NULL, OPT_DTYPE},
 	{"all-dtypes", no_argument, NULL, OPT_ALL},
 	{"tensor", required_argument, NULL, OPT_TENSOR},
@@ -246,14 +256,6 @@ static const struct option options[] = {
 	{"sync", no_argument, NULL, OPT_SYNC},
 	{"help", no_argument, NULL, OPT_HELP},
 	{0},
-};
-
-struct wishes {
-	uint64_t tensors, size;
-	const char *dtype;
-	bool mixed, all;
-	char **described;
-	size_t described_count;
 };
 
 static void parse(struct maker *m, struct wishes *w, int argc, char **argv)
@@ -276,6 +278,9 @@ static void parse(struct maker *m, struct wishes *w, int argc, char **argv)
 			break;
 		case OPT_MIXED:
 			w->mixed = true;
+			break;
+		case OPT_PREFIX:
+			w->prefix = optarg;
 			break;
 		case OPT_DTYPE:
 			w->dtype = optarg;
@@ -338,7 +343,7 @@ int main(int argc, char **argv)
 		       {"torch", write_torch},
 		       {"cact", write_cact}};
 	struct maker m = {.shards = 1, .seed = 1, .alignment = 32};
-	struct wishes w = {.tensors = 4, .size = 1 << 20, .dtype = "F32"};
+	struct wishes w = {.tensors = 4, .size = 1 << 20, .dtype = "F32", .prefix = ""};
 	void (*write)(const struct maker *) = NULL;
 
 	parse(&m, &w, argc, argv);
@@ -354,7 +359,7 @@ int main(int argc, char **argv)
 	if (w.all)
 		add_all_types(&m);
 	if (!w.described_count && !w.all)
-		add_equal(&m, w.tensors, w.size, w.dtype, w.mixed);
+		add_equal(&m, &w);
 	deal_shards(&m);
 	write(&m);
 	for (size_t i = 0; i < m.count; i++)
