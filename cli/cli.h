@@ -122,6 +122,10 @@ int h2d_cli_error(struct h2d_cli *cli, int exit, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /** `exit`, or the status that this command has for all its failures. */
 int h2d_cli_failure(const struct h2d_cli *cli, int exit);
+/** Tell why the status is 77, which is owed on stderr whatever was printed; not where the
+ * report, which says it, goes to the same terminal or file. */
+void h2d_cli_reason(struct h2d_cli *cli, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 /** A line on stderr, unless -q. */
 void h2d_cli_warn(struct h2d_cli *cli, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

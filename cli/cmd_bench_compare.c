@@ -134,20 +134,16 @@ static int exit_of(const struct h2d_compare *c)
 	return H2D_EXIT_OK;
 }
 
-/* Status 77 owes a reason on stderr, whatever else was printed. */
-static void explain(const struct h2d_compare *c, int exit)
+static void explain(struct h2d_cli *cli, const struct h2d_compare *c, int exit)
 {
 	for (size_t i = 0; exit == H2D_EXIT_UNKNOWN && i < c->cell_count; i++) {
 		const struct h2d_compare_cell *cell = &c->cells[i];
-		char name[400], reason[400];
 
 		if (cell->verdict != H2D_COMPARE_INCONCLUSIVE &&
 		    cell->verdict != H2D_COMPARE_INCOMPARABLE)
 			continue;
-		h2d_text_safe_copy(name, sizeof(name), cell->name, strlen(cell->name));
-		h2d_text_safe_copy(reason, sizeof(reason), cell->reason, strlen(cell->reason));
-		fprintf(stderr, "h2d: %s: %s: %s\n", h2d_compare_verdict_name(cell->verdict),
-			name, reason);
+		h2d_cli_reason(cli, "%s: %s: %s", h2d_compare_verdict_name(cell->verdict),
+			       cell->name, cell->reason);
 		return;
 	}
 }
@@ -171,7 +167,7 @@ static int report(struct h2d_cli *cli, const struct values *v, const struct h2d_
 	}
 	if (exit)
 		return exit;
-	explain(c, status);
+	explain(cli, c, status);
 	return status;
 }
 

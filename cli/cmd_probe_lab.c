@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "lab/lab.h"
+#include "text.h"
 
 struct values {
 	struct h2d_texts packages, releases, policies, filesystems, permissions, states;
@@ -257,6 +258,30 @@ static int fill_options(struct h2d_cli *cli, const struct values *v, struct h2d_
 	return exit;
 }
 
+/* A guest's console and the names of packages may hold anything. */
+static int print(struct h2d_cli *cli, const struct h2d_lab_result *result,
+		 void (*write)(FILE *, const struct h2d_lab_result *), bool reasons)
+{
+	size_t bytes = 0;
+	char *text = NULL, *next;
+	FILE *memory = open_memstream(&text, &bytes);
+
+	if (memory)
+		write(memory, result);
+	if (!memory || fclose(memory)) {
+		free(text);
+		return h2d_cli_error(cli, H2D_EXIT_SYSTEM, "out of memory");
+	}
+	if (!reasons)
+		h2d_text_safe_lines(cli->out, text, bytes);
+	for (char *line = text; reasons && (next = strchr(line, '\n')); line = next + 1) {
+		*next = 0;
+		h2d_cli_reason(cli, "%s", line);
+	}
+	free(text);
+	return 0;
+}
+
 static int tell(struct h2d_cli *cli, const struct h2d_lab_result *result)
 {
 	enum h2d_lab_verdict verdict = h2d_lab_result_verdict(result);
@@ -268,7 +293,7 @@ static int tell(struct h2d_cli *cli, const struct h2d_lab_result *result)
 		h2d_lab_result_write(&j, result);
 		exit = h2d_cli_document_end(cli, &j);
 	} else if (!cli->common.quiet) {
-		h2d_lab_result_print(cli->out, result);
+		exit = print(cli, result, h2d_lab_result_print, false);
 	}
 	if (exit)
 		return exit;
@@ -282,8 +307,8 @@ static int tell(struct h2d_cli *cli, const struct h2d_lab_result *result)
 	case H2D_LAB_NOT_VERIFIED:
 		break;
 	}
-	h2d_lab_result_reasons(stderr, result);
-	return H2D_EXIT_UNKNOWN;
+	exit = print(cli, result, h2d_lab_result_reasons, true);
+	return exit ? exit : H2D_EXIT_UNKNOWN;
 }
 
 static int run(struct h2d_cli *cli, void *values, int count, char **words)

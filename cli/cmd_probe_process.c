@@ -123,7 +123,7 @@ static void print_process(struct h2d_cli *cli, const struct h2d_process *p,
 
 	fprintf(cli->out, "process %d (", p->pid);
 	h2d_text_safe(cli->out, p->name, strlen(p->name));
-	fprintf(cli->out, "), %u threads%s\n", p->threads,
+	fprintf(cli->out, "), %u thread%s%s\n", p->threads, p->threads == 1 ? "" : "s",
 		p->exited ? "; it ended while it was looked at" : "");
 	for (size_t i = 0; i < p->file_count; i++) {
 		const struct h2d_mapped_file *f = &p->files[i];

@@ -45,21 +45,24 @@ static const struct h2d_option options[] = {
 };
 static const struct h2d_option_table table = {"Reproducer options", options};
 
-static int check_cells(struct h2d_cli *cli, const struct h2d_texts *cells)
+/* Names of cells, or of the rows of an experiment. */
+static int check_names(struct h2d_cli *cli, const struct values *v)
 {
-	const char *names[32];
+	const char *names[64], *what = v->experiment ? "row" : "cell";
 	size_t n = 0;
 
-	for (; h2d_cells[n].name && n < 31; n++)
+	for (; !v->experiment && h2d_cells[n].name && n < 63; n++)
 		names[n] = h2d_cells[n].name;
+	for (; v->experiment && h2d_law_rows[n].name && n < 63; n++)
+		names[n] = h2d_law_rows[n].name;
 	names[n] = NULL;
-	for (size_t i = 0; i < cells->count; i++) {
-		const char *meant;
+	for (size_t i = 0; i < v->cells.count; i++) {
+		const char *name = v->cells.items[i], *meant;
 
-		if (h2d_cell_find(cells->items[i]))
+		if (h2d_word_in(names, name, strlen(name)))
 			continue;
-		meant = h2d_suggest(cells->items[i], names);
-		return h2d_cli_usage(cli, "there is no cell '%s'%s%s%s", cells->items[i],
+		meant = h2d_suggest(name, names);
+		return h2d_cli_usage(cli, "there is no %s '%s'%s%s%s", what, name,
 				     meant ? "; did you mean '" : "", meant ? meant : "",
 				     meant ? "'?" : "");
 	}
@@ -74,7 +77,7 @@ static int parse_sizes(struct h2d_cli *cli, const struct h2d_texts *texts, uint6
 		const char *wrong = h2d_size_parse(texts->items[i], &sizes[i]);
 
 		if (wrong)
-			return h2d_cli_usage(cli, "--size '%s' %s", texts->items[i], wrong);
+			return h2d_cli_usage(cli, "--size: '%s' %s", texts->items[i], wrong);
 	}
 	return H2D_EXIT_OK;
 }
@@ -105,7 +108,7 @@ static int measure(struct h2d_cli *cli, const struct values *v, struct h2d_repro
 	};
 	struct h2d_device_info info;
 	struct h2d_device *dev;
-	int rc, exit = check_cells(cli, &v->cells);
+	int rc, exit = check_names(cli, v);
 
 	if (!exit)
 		exit = parse_sizes(cli, &v->sizes, sizes);
@@ -133,9 +136,9 @@ static void print_delta(FILE *out, int64_t bytes)
 	fprintf(out, "  %10s", bytes ? text : "0");
 }
 
-static void print_cell(FILE *out, const struct h2d_repro_cell *c)
+static void print_cell(FILE *out, const struct h2d_repro_cell *c, bool applicable)
 {
-	char size[32], time[32];
+	char size[32], time[32], expected[24] = "-";
 
 	h2d_text_bytes(size, sizeof(size), c->size_bytes);
 	fprintf(out, "%-15s %9s  %4s", c->cell->name, size, c->permissions);
@@ -143,9 +146,11 @@ static void print_cell(FILE *out, const struct h2d_repro_cell *c)
 		fprintf(out, "  not measured: %s\n", c->invalid);
 		return;
 	}
-	fprintf(out, "  %3.0f %%  %5" PRIu64 "  %8" PRIu64,
+	if (applicable)
+		snprintf(expected, sizeof(expected), "%" PRIu64, c->expected_windows);
+	fprintf(out, "  %3.0f %%  %5" PRIu64 "  %8s",
 		100.0 * (double)c->present_bytes / (double)c->size_bytes, c->span_count,
-		c->expected_windows);
+		expected);
 	if (c->windows[0] >= 0)
 		fprintf(out, "  %7" PRId64, c->windows[0]);
 	else
@@ -165,6 +170,7 @@ static void print_cell(FILE *out, const struct h2d_repro_cell *c)
 static void print(FILE *out, const struct h2d_repro_result *r)
 {
 	const struct h2d_verdict *v = &r->verdict;
+	const bool applicable = v->value != H2D_VERDICT_NOT_APPLICABLE;
 
 	fputs("Device: ", out);
 	h2d_text_safe(out, r->device_name, strlen(r->device_name));
@@ -174,7 +180,7 @@ static void print(FILE *out, const struct h2d_repro_result *r)
 		fputc(')', out);
 	}
 	fprintf(out, ", file on %s\n", r->filesystem);
-	if (r->clock.hz)
+	if (applicable && r->clock.hz)
 		fprintf(out,
 			"A window lasts %.1f ms: timeout %u ms and one jiffy of %.2f ms (%s)\n",
 			(double)h2d_window_ns(r->clock) / 1e6, r->clock.timeout_ms,
@@ -184,7 +190,11 @@ static void print(FILE *out, const struct h2d_repro_result *r)
 	      "    RssAnon        time\n",
 	      out);
 	for (size_t i = 0; i < r->cell_count; i++)
-		print_cell(out, &r->cells[i]);
+		print_cell(out, &r->cells[i], applicable);
+	if (applicable)
+		fputs("Expected: windows of a driver that goes by the mapping's permissions "
+		      "and waits for\nwhat it disturbed itself\n",
+		      out);
 	fprintf(out, "\nVerdict: %s", h2d_verdict_value_name(v->value));
 	if (v->retry_policy)
 		fprintf(out, ", retry policy %s", h2d_retry_policy_name(v->retry_policy));
@@ -213,7 +223,7 @@ static int report(struct h2d_cli *cli, const struct h2d_repro_result *r)
 	return H2D_EXIT_OK;
 }
 
-static int verdict_exit(const struct h2d_verdict *v)
+static int verdict_exit(struct h2d_cli *cli, const struct h2d_verdict *v)
 {
 	switch (v->value) {
 	case H2D_VERDICT_AFFECTED:
@@ -222,9 +232,9 @@ static int verdict_exit(const struct h2d_verdict *v)
 	case H2D_VERDICT_CLEAN:
 		return H2D_EXIT_OK;
 	default:
-		/* Status 77 owes a reason on stderr, whatever else was printed. */
-		fprintf(stderr, "h2d: %s: %s\n", h2d_verdict_value_name(v->value),
-			v->evidence_count ? v->evidence[v->evidence_count - 1] : "no reason");
+		h2d_cli_reason(cli, "%s: %s", h2d_verdict_value_name(v->value),
+			       v->evidence_count ? v->evidence[v->evidence_count - 1]
+						 : "no reason");
 		return H2D_EXIT_UNKNOWN;
 	}
 }
@@ -329,7 +339,9 @@ static int run_law(struct h2d_cli *cli, const struct values *v)
 
 	if (v->sizes.count > 1 || v->repeat > 1)
 		return h2d_cli_usage(cli, "an experiment takes one size and no repeats");
-	exit = parse_sizes(cli, &v->sizes, sizes);
+	exit = check_names(cli, v);
+	if (!exit)
+		exit = parse_sizes(cli, &v->sizes, sizes);
 	if (exit)
 		return exit;
 	h2d_signals_install();
@@ -339,7 +351,7 @@ static int run_law(struct h2d_cli *cli, const struct values *v)
 	if (!exit && r->value == H2D_LAW_FAILS)
 		exit = H2D_EXIT_NEGATIVE;
 	if (!exit && r->value == H2D_LAW_UNDECIDED) {
-		fputs("h2d: undecided: nothing was restarted on this device\n", stderr);
+		h2d_cli_reason(cli, "undecided: nothing was restarted on this device");
 		exit = H2D_EXIT_UNKNOWN;
 	}
 	h2d_law_free(r);
@@ -361,7 +373,7 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 	if (!exit)
 		exit = report(cli, r);
 	if (!exit)
-		exit = verdict_exit(&r->verdict);
+		exit = verdict_exit(cli, &r->verdict);
 	h2d_repro_free(r);
 	return exit;
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+/* clang-format off */
 const struct h2d_command *const h2d_commands[] = {
 	&h2d_command_ls,
 	&h2d_command_load,
@@ -20,6 +21,7 @@ const struct h2d_command *const h2d_commands[] = {
 	&h2d_command_help,
 	NULL,
 };
+/* clang-format on */
 
 static const struct h2d_command *
 in_table(struct h2d_cli *cli, const struct h2d_command *const *table, const char *word)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "commands.h"
 
 static const struct h2d_option main_options[] = {
 	{"version", 0, H2D_OPTION_FLAG, NULL, "Print the version and exit.", NULL, 0,
@@ -55,7 +55,8 @@ static int run_command(struct h2d_cli *cli, const struct h2d_command *command, i
 		/* A --json further on is the other program's. */
 		cli->common.json = wants_json(index, cli->argv);
 	}
-	if (cli->common.help) {
+	/* `h2d help load --help` asks twice for the help of load. */
+	if (cli->common.help && !(command == &h2d_command_help && words)) {
 		h2d_usage_print(cli->out, command, cli->command_name);
 		exit = H2D_EXIT_OK;
 	} else if (words < command->min_words) {

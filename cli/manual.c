@@ -256,8 +256,9 @@ static void page_of_command(FILE *out, const struct h2d_command *c, const char *
 		upper[i] = (char)toupper((unsigned char)dashed[i]);
 	}
 	dashed[i] = upper[i] = 0;
-	fprintf(out, ".Dd %s\n.Dt H2D-%s 1\n.Os\n.Sh NAME\n.Nm h2d-%s\n.Nd ", manual_date,
-		upper, dashed);
+	fprintf(out, ".Dd %s\n.Dt H2D-%s 1\n.Os \"h2d %u.%u.%u\"\n.Sh NAME\n.Nm h2d-%s\n.Nd ",
+		manual_date, upper, H2D_VERSION_MAJOR, H2D_VERSION_MINOR, H2D_VERSION_PATCH,
+		dashed);
 	text(out, c->summary, false);
 	fputs("\n.Sh SYNOPSIS\n", out);
 	if (c->commands)
@@ -301,11 +302,11 @@ static const char *const overview[] = {
 static void page_of_program(FILE *out)
 {
 	fprintf(out,
-		".Dd %s\n.Dt H2D 1\n.Os\n.Sh NAME\n.Nm h2d\n"
+		".Dd %s\n.Dt H2D 1\n.Os \"h2d %u.%u.%u\"\n.Sh NAME\n.Nm h2d\n"
 		".Nd move model weights from storage to an accelerator\n"
 		".Sh SYNOPSIS\n.Nm\n.Ar command\n.Op Ar options\n.Op Ar arguments\n"
 		".Nm\n.Fl \\-version\n.Sh DESCRIPTION\n",
-		manual_date);
+		manual_date, H2D_VERSION_MAJOR, H2D_VERSION_MINOR, H2D_VERSION_PATCH);
 	paragraphs(out, overview);
 	fputs(".Sh COMMANDS\n.Bl -tag -width Ds\n", out);
 	for (size_t i = 0; h2d_commands[i]; i++) {

@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "progress.h"
@@ -157,6 +159,28 @@ int h2d_cli_fail(struct h2d_cli *cli, enum h2d_stage stage, int status, const ch
 		snprintf(text, sizeof(text), "%s: %s", own, h2d_status_string(status));
 	tell(cli, exit, h2d_status_string(status), text);
 	return exit;
+}
+
+/* Whether stdout and stderr end up in one place. */
+static bool one_place(void)
+{
+	struct stat out, err;
+
+	return !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) &&
+	       out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+}
+
+void h2d_cli_reason(struct h2d_cli *cli, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	if (!cli->common.json && !cli->common.quiet && one_place())
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	line_to_stderr(cli, "", text);
 }
 
 void h2d_cli_warn(struct h2d_cli *cli, const char *fmt, ...)

@@ -85,6 +85,22 @@ void h2d_text_safe(FILE *out, const void *data, size_t bytes)
 	}
 }
 
+void h2d_text_safe_lines(FILE *out, const void *data, size_t bytes)
+{
+	const char *s = data, *end = s + bytes;
+
+	while (s < end) {
+		size_t n = 0;
+
+		while (s + n < end && s[n] != '\n' && s[n] != '\t')
+			n++;
+		h2d_text_safe(out, s, n);
+		s += n;
+		if (s < end)
+			fputc(*s++, out);
+	}
+}
+
 void h2d_text_safe_copy(char *out, size_t cap, const void *data, size_t bytes)
 {
 	const unsigned char *s = data;

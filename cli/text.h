@@ -17,6 +17,8 @@ void h2d_text_ns(char *out, size_t cap, uint64_t ns);
  * turns the direction of text, and what is not UTF-8 become \xNN of each byte.
  */
 void h2d_text_safe(FILE *out, const void *data, size_t bytes);
+/** The same, line by line: newlines and tabs stay. */
+void h2d_text_safe_lines(FILE *out, const void *data, size_t bytes);
 /** The same into memory, cut at `cap` - 1; for messages. */
 void h2d_text_safe_copy(char *out, size_t cap, const void *data, size_t bytes);
 /** Whether those bytes are printed as they are. */

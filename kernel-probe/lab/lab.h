@@ -135,7 +135,8 @@ enum h2d_lab_verdict h2d_lab_result_verdict(const struct h2d_lab_result *result)
 void h2d_lab_result_write(struct h2d_json *json, const struct h2d_lab_result *result);
 /** Why kernels are not verified or inconclusive, one line each. */
 void h2d_lab_result_reasons(FILE *out, const struct h2d_lab_result *result);
-/** The document's content for people, one block per kernel. */
+/** The document's content for people, one block per kernel. Names and the guest's console are
+ *  printed as they are: the caller makes them safe for a terminal. */
 void h2d_lab_result_print(FILE *out, const struct h2d_lab_result *result);
 
 #endif

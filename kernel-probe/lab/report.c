@@ -378,7 +378,7 @@ void h2d_lab_result_reasons(FILE *out, const struct h2d_lab_result *result)
 
 		if (r->verdict != H2D_LAB_NOT_VERIFIED && r->verdict != H2D_LAB_INCONCLUSIVE)
 			continue;
-		fprintf(out, "h2d: %s: %s: %.*s\n", r->release ? r->release : r->kernel.request,
+		fprintf(out, "%s: %s: %.*s\n", r->release ? r->release : r->kernel.request,
 			h2d_lab_verdict_name(r->verdict),
 			r->reasons ? (int)strcspn(r->reasons, "\n") : 0,
 			r->reasons ? r->reasons : "");
