@@ -153,6 +153,8 @@ static int add(struct builder *b, const struct h2d_bench_checkpoint *c, const st
 	cell->cache_name = h2d_get_text(cell->key, "cache");
 	cell->present = h2d_get_text(cell->key, "present");
 	cell->options = json_object_get(cell->key, "options");
+	cell->repeat_count = h2d_get_u64(cell->options, "repeat");
+	cell->repeat_count += !cell->repeat_count;
 	h2d_bench_cache_parse(cache, &cell->cache, &cell->cache_pct);
 	cell->done = h2d_mem->calloc(m->block_count, 1);
 	if (!cell->done || !hash_of(cell->key, 0, cell->id))
@@ -164,6 +166,9 @@ static int add(struct builder *b, const struct h2d_bench_checkpoint *c, const st
 		return h2d_value_fail(b->root, "makes the cell %s twice", name);
 	}
 	why = excluded(b, cell->key, memory);
+	if (!why && cell->repeat_count > 1 &&
+	    (cell->cache == H2D_BENCH_COLD || cell->cache == H2D_BENCH_PARTIAL))
+		why = "a load that is repeated finds the page cache warm";
 	if (why) {
 		cell->status = "skipped";
 		cell->reason = strdup(why);

@@ -20,6 +20,7 @@ static const struct fact facts[] = {
 	{"memory", true, {"memory.total_bytes"}},
 	{"gpu", true, {"gpus"}},
 	{"storage", true, {"storage.filesystem", "storage.device"}},
+	{"scheduling", true, {"scheduling"}},
 	{"build", true, {"tool:build_type", "tool:sanitizers"}},
 	{"kernel", false, {"kernel.release", "kernel.version"}},
 	{"distribution", false, {"distribution.id", "distribution.version_id"}},
@@ -82,6 +83,25 @@ static json_t *gpus_of(const json_t *list)
 	return out;
 }
 
+/* How the measured processes ran: of the first that tells. All of a campaign run alike. */
+static json_t *scheduling_of(const json_t *document)
+{
+	const json_t *cells = json_object_get(document, "cells");
+
+	for (size_t i = 0; i < json_array_size(cells); i++) {
+		const json_t *samples = json_object_get(json_array_get(cells, i), "samples");
+
+		for (size_t k = 0; k < json_array_size(samples); k++) {
+			json_t *found =
+				json_object_get(json_array_get(samples, k), "scheduling");
+
+			if (json_is_object(found))
+				return json_incref(found);
+		}
+	}
+	return NULL;
+}
+
 /* @return a new reference, or NULL where the document does not tell */
 static json_t *member_of(const json_t *document, const char *member)
 {
@@ -94,6 +114,8 @@ static json_t *member_of(const json_t *document, const char *member)
 			json_object_get(json_object_get(document, "tool"), member + 5));
 	if (!strcmp(member, "gpus"))
 		return gpus_of(json_object_get(env, "gpus"));
+	if (!strcmp(member, "scheduling"))
+		return scheduling_of(document);
 	snprintf(group, sizeof(group), "%.*s", (int)(dot - member), member);
 	return json_incref(json_object_get(json_object_get(env, group), dot + 1));
 }

@@ -19,6 +19,8 @@ static const char *const root_keys[] = {"schema",
 					"verify",
 					"drop_caches",
 					"settle",
+					"priority",
+					"cpus",
 					"cold_max_pct",
 					"warm_min_pct",
 					"partial_tolerance_pct",
@@ -36,8 +38,8 @@ static const char *const root_keys[] = {"schema",
 static const char *const version_keys[] = {"major", "minor", NULL};
 static const char *const checkpoint_keys[] = {"name", "file", NULL};
 static const char *const external_keys[] = {"name", "command", "path", "options", NULL};
-static const char *const option_keys[] = {"threads", "chunk",	   "staging",
-					  "cache",   "per_tensor", NULL};
+static const char *const option_keys[] = {"threads",	"chunk",  "staging", "cache",
+					  "per_tensor", "repeat", NULL};
 static const char *const exclude_keys[] = {"reason",	 "loader",     "path",
 					   "checkpoint", "device",     "cache",
 					   "present",	 "memory_max", NULL};
@@ -186,6 +188,7 @@ static int check_options(const struct h2d_value *list)
 		const struct h2d_value staging = h2d_value_member(&o, "staging");
 		const struct h2d_value cache = h2d_value_member(&o, "cache");
 		const struct h2d_value per_tensor = h2d_value_member(&o, "per_tensor");
+		const struct h2d_value repeat = h2d_value_member(&o, "repeat");
 		const struct h2d_value *sizes[] = {&chunk, &staging};
 		const char *text;
 		uint64_t number;
@@ -194,6 +197,8 @@ static int check_options(const struct h2d_value *list)
 		rc = h2d_value_object(&o, option_keys);
 		if (!rc)
 			rc = h2d_value_u64(&threads, 1, 1024, 0, &number);
+		if (!rc)
+			rc = h2d_value_u64(&repeat, 1, H2D_BENCH_REPEAT_MAX_COUNT, 1, &number);
 		if (!rc)
 			rc = h2d_value_text(&cache, "keep", &text);
 		if (!rc && strcmp(text, "keep") && strcmp(text, "drop"))
@@ -240,6 +245,12 @@ static int check_external(const struct h2d_value *list)
 			rc = h2d_value_text(&path, "external", &text);
 		if (!rc && options.json && !json_is_object(options.json))
 			rc = h2d_value_fail(&options, "must be an object");
+		if (!rc && options.json) {
+			const struct h2d_value repeat = h2d_value_member(&options, "repeat");
+			uint64_t number;
+
+			rc = h2d_value_u64(&repeat, 1, H2D_BENCH_REPEAT_MAX_COUNT, 1, &number);
+		}
 	}
 	return rc;
 }
@@ -278,6 +289,28 @@ static int check_baseline(const struct h2d_value *v)
 		rc = h2d_value_text(&member, "", &text);
 	}
 	return rc;
+}
+
+static int check_schedule(struct h2d_bench_matrix *m, const struct h2d_value *root)
+{
+	const struct h2d_value priority = h2d_value_member(root, "priority");
+	const struct h2d_value cpus = h2d_value_member(root, "cpus");
+	const char *text, *why;
+	int rc = h2d_value_text(&priority, "normal", &text);
+
+	if (!rc && strcmp(text, "normal") && strcmp(text, "fifo"))
+		rc = h2d_value_fail(&priority, "is none of normal, fifo");
+	if (rc)
+		return rc;
+	m->schedule.fifo = !strcmp(text, "fifo");
+	rc = h2d_value_text(&cpus, "", &text);
+	if (rc || !cpus.json)
+		return rc;
+	why = h2d_bench_cpus_parse(text, &m->schedule.cpus);
+	if (why)
+		return h2d_value_fail(&cpus, "'%.64s' %s", text, why);
+	m->schedule.have_cpus = true;
+	return 0;
 }
 
 static int check_scalars(struct h2d_bench_matrix *m, const struct h2d_value *root)
@@ -335,6 +368,8 @@ static int check_scalars(struct h2d_bench_matrix *m, const struct h2d_value *roo
 		rc = h2d_value_bool(&drop, false, &m->drop_caches);
 	if (!rc)
 		rc = h2d_value_bool(&settle, false, &m->settle);
+	if (!rc)
+		rc = check_schedule(m, root);
 	return rc;
 }
 

@@ -8,9 +8,10 @@
 #define H2D_BENCH_MATRIX_H
 
 #include "bench/checkpoint.h"
+#include "bench/schedule.h"
 #include "bench/value.h"
 
-enum { H2D_BENCH_CELL_MAX_COUNT = 10000 };
+enum { H2D_BENCH_CELL_MAX_COUNT = 10000, H2D_BENCH_REPEAT_MAX_COUNT = 1000 };
 
 /** Page cache before a load. */
 enum h2d_bench_cache { H2D_BENCH_COLD, H2D_BENCH_WARM, H2D_BENCH_PARTIAL, H2D_BENCH_ASIS };
@@ -24,6 +25,7 @@ struct h2d_bench_cell {
 	enum h2d_bench_cache cache;
 	unsigned cache_pct;	   /**< of H2D_BENCH_PARTIAL */
 	uint64_t memory_max_bytes; /**< 0: no limit */
+	uint64_t repeat_count;	   /**< loads in one process, of options; 1: the usual */
 	const json_t *options;	   /**< of key */
 	const json_t *command; /**< of an external loader, else NULL; lives with the matrix */
 	/* Decided so far; status NULL: still running. */
@@ -38,6 +40,7 @@ struct h2d_bench_matrix {
 	const char *name;
 	uint64_t seed, block_count, timeout_s;
 	bool verify, drop_caches, settle;
+	struct h2d_bench_schedule schedule;
 	double cold_max_pct, warm_min_pct, partial_tolerance_pct;
 	struct h2d_bench_checkpoint *checkpoints;
 	size_t checkpoint_count;

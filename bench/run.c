@@ -308,12 +308,22 @@ static int close_cells(struct campaign *c)
 	return rc;
 }
 
+static bool anything_left(const struct campaign *c)
+{
+	for (size_t i = 0; i < c->m->cell_count; i++)
+		if (!c->m->cells[i].status)
+			return true;
+	return false;
+}
+
 static int run_blocks(struct campaign *c)
 {
+	const uint64_t pause = c->o->pause_after;
+	const uint64_t end = pause && pause < c->m->block_count ? pause : c->m->block_count;
 	size_t *order = h2d_mem->calloc(c->m->cell_count + 1, sizeof(*order));
 	int rc = order ? close_cells(c) : h2d_fail(c->log, H2D_E_NOMEM, "out of memory");
 
-	for (uint64_t b = 0; b < c->m->block_count && !rc; b++) {
+	for (uint64_t b = 0; b < end && !rc; b++) {
 		h2d_bench_order(c->m, b, order);
 		for (size_t i = 0; i < c->m->cell_count && !rc; i++) {
 			struct h2d_bench_cell *cell = &c->m->cells[order[i]];
@@ -325,15 +335,8 @@ static int run_blocks(struct campaign *c)
 		}
 	}
 	free(order);
+	c->out->paused = end < c->m->block_count && anything_left(c);
 	return rc;
-}
-
-static bool anything_left(const struct campaign *c)
-{
-	for (size_t i = 0; i < c->m->cell_count; i++)
-		if (!c->m->cells[i].status)
-			return true;
-	return false;
 }
 
 /* Before anything is measured, so that reading all bytes changes no state in between. */
@@ -373,6 +376,10 @@ static int measure(struct campaign *c)
 	}
 	if (rc)
 		return rc;
+	if (c->out->paused) {
+		h2d_bench_event_begin(&j, "run_paused");
+		return h2d_bench_event_end(&c->events, &j, c->log);
+	}
 	h2d_bench_event_begin(&j, "run_finished");
 	write_environment(c, &j);
 	return h2d_bench_event_end(&c->events, &j, c->log);
@@ -410,7 +417,7 @@ int h2d_bench_run(struct h2d_bench_matrix *m, const struct h2d_bench_run_opts *o
 	}
 	if (!rc)
 		rc = measure(&c);
-	if (!rc) {
+	if (!rc && !out->paused) {
 		snprintf(out->result, sizeof(out->result), "%s/result.json", opts->dir);
 		rc = h2d_bench_result_write(out->result, c.events.lines, &opts->log);
 	}

@@ -16,6 +16,7 @@ struct h2d_bench_run_opts {
 	const char *self; /**< the program h2d */
 	const struct h2d_tool *tool;
 	const json_t *limits; /**< an h2d.bench-limits to keep with the result; may be NULL */
+	uint64_t pause_after; /**< stop when that many blocks are measured; 0: none */
 	const char *lock;     /**< name of the machine-wide lock; NULL: "h2d-bench" */
 	int (*stop)(void *user); /**< non-zero: interrupt; asked often */
 	/** Every event, as it is written. */
@@ -30,6 +31,7 @@ struct h2d_bench_outcome {
 	json_t *events;	       /**< all of them, owned */
 	uint64_t sample_count; /**< measured now */
 	uint64_t kept_count;   /**< found in the log */
+	bool paused;	       /**< blocks are left, and no result was written */
 	char result[4096];     /**< path of the result */
 };
 

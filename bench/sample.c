@@ -19,6 +19,7 @@ enum {
 	/* A fault maps what lies around it (fault_around_bytes, large folios), so that some of
 	 * a tensor's pages come with its neighbour's. */
 	PRESENT_NONE_MAX_PCT = 20,
+	PHASES_MAX_COUNT = 64,
 };
 
 struct session {
@@ -27,6 +28,7 @@ struct session {
 	struct h2d_bench_sample *sample;
 	struct h2d_bench_child child;
 	struct h2d_bench_cgroup group;
+	struct h2d_bench_schedule_saved saved;
 	uint64_t deadline_ns;
 	bool sampling, cancelled;
 };
@@ -234,9 +236,17 @@ static bool start(struct session *s)
 		goto out;
 	}
 	s->sample->in_group = s->group.dir[0] != 0;
+	if (h2d_bench_schedule_raise(&s->runner->matrix->schedule, &s->saved, why,
+				     sizeof(why)) ||
+	    h2d_bench_schedule_confine(&s->runner->matrix->schedule, &s->saved, why,
+				       sizeof(why))) {
+		give_up(s, "unsupported", "%s", why);
+		goto out;
+	}
 	s->deadline_ns = now + s->runner->matrix->timeout_s * UINT64_C(1000000000);
 	rc = h2d_bench_child_start(&s->child, argv, command ? s->runner->matrix->folder : NULL,
 				   s->group.dir[0] ? s->group.procs : NULL);
+	h2d_bench_schedule_free_cpus(&s->saved);
 	if (rc)
 		give_up(s, rc == -ENOENT && command ? "unsupported" : "failed",
 			"%s cannot be started: %s", argv[0], strerrordesc_np(-rc));
@@ -282,6 +292,61 @@ static bool member(const json_t *line, const char *key, uint64_t *out)
 	return true;
 }
 
+/* In order, none over another, all within the load that counts. */
+static bool judge_phases(struct session *s, uint64_t end_ns)
+{
+	const json_t *list = json_object_get(s->sample->loaded, "phases");
+	uint64_t last = s->sample->begin_ns, from, to;
+
+	if (list && (!json_is_array(list) || json_array_size(list) > PHASES_MAX_COUNT))
+		return give_up(s, "failed", "'phases' of 'loaded' is no list of up to %d",
+			       PHASES_MAX_COUNT);
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *p = json_array_get(list, i);
+		const char *name = h2d_get_text(p, "name");
+
+		if (!name || !member(p, "begin_ns", &from) || !member(p, "end_ns", &to))
+			return give_up(s, "failed",
+				       "phase %zu of 'loaded' lacks name, begin_ns or end_ns",
+				       i);
+		if (from < last || to < from || to > end_ns)
+			return give_up(s, "failed",
+				       "phase '%.64s' of 'loaded' does not lie within the "
+				       "load, after the phase before it",
+				       name);
+		last = to;
+	}
+	return true;
+}
+
+/* All repetitions, of which the shortest counts. */
+static bool judge_repeats(struct session *s, uint64_t elapsed_ns)
+{
+	const json_t *list = json_object_get(s->sample->loaded, "repeats_ns");
+	const uint64_t wanted = s->cell->repeat_count;
+	uint64_t least = UINT64_MAX;
+
+	if (!list && wanted == 1)
+		return true;
+	if (!json_is_array(list) || json_array_size(list) != wanted)
+		return give_up(s, "failed",
+			       "was to load %llu times, and 'repeats_ns' tells of %zu",
+			       (unsigned long long)wanted, json_array_size(list));
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *value = json_array_get(list, i);
+
+		if (!json_is_integer(value) || json_integer_value(value) <= 0)
+			return give_up(s, "failed",
+				       "repeats_ns of 'loaded' holds what is no time");
+		if ((uint64_t)json_integer_value(value) < least)
+			least = (uint64_t)json_integer_value(value);
+	}
+	if (least != elapsed_ns)
+		return give_up(s, "failed",
+			       "the time of 'loaded' is not the shortest of repeats_ns");
+	return true;
+}
+
 /* Times are believed when they lie within what was seen from here. */
 static bool judge_times(struct session *s, uint64_t received_ns)
 {
@@ -312,6 +377,8 @@ static bool judge_times(struct session *s, uint64_t received_ns)
 		return give_up(s, "failed", "loaded %llu of %llu bytes",
 			       (unsigned long long)x->loaded_bytes,
 			       (unsigned long long)x->size_bytes);
+	if (!judge_phases(s, end) || !judge_repeats(s, elapsed))
+		return false;
 	x->load_ns = elapsed;
 	x->wall_ns = received_ns - sent;
 	return true;
@@ -348,6 +415,7 @@ static bool load(struct session *s)
 
 	h2d_bench_sampler_attach(&x->sampler, s->child.pid,
 				 s->group.dir[0] ? s->group.dir : NULL);
+	h2d_bench_schedule_look(s->child.pid, &x->schedule);
 	x->sampled = true;
 	h2d_bench_sampler_begin(&x->sampler);
 	s->sampling = true;
@@ -425,6 +493,7 @@ static void close_session(struct session *s)
 	struct h2d_bench_sample *x = s->sample;
 
 	h2d_bench_child_finish(&s->child);
+	h2d_bench_schedule_restore(&s->saved);
 	x->ended = s->child.pid && s->child.reaped;
 	x->wait_status = s->child.wait_status;
 	memcpy(x->tail, s->child.tail, sizeof(x->tail));

@@ -11,6 +11,7 @@
 #include "bench/child.h"
 #include "bench/kmsg.h"
 #include "bench/sampler.h"
+#include "bench/schedule.h"
 #include "bench/state.h"
 
 /** What all samples of a campaign share. */
@@ -42,6 +43,7 @@ struct h2d_bench_sample {
 	/* What the runner saw. */
 	bool sampled;
 	struct h2d_bench_sampler sampler;
+	struct h2d_bench_schedule_seen schedule;
 	struct h2d_bench_kmsg kmsg;
 	bool in_group, peak_known, oom_known;
 	uint64_t group_peak_bytes, oom_kills;

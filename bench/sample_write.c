@@ -40,26 +40,35 @@ static void write_times(struct h2d_json *j, const struct h2d_bench_sample *s)
 			   s->have_time ? "the load took too little time for a rate" : why);
 }
 
-/* Only those that lie within the load. */
+/* They were judged with the times. */
 static void write_phases(struct h2d_json *j, const struct h2d_bench_sample *s)
 {
 	const json_t *list = s->have_time ? json_object_get(s->loaded, "phases") : NULL;
-	const uint64_t sent = s->sampler.begin_ns, end = sent + s->wall_ns;
+	const uint64_t sent = s->sampler.begin_ns;
 
 	h2d_json_array_begin(j, "phases");
-	for (size_t i = 0; i < json_array_size(list) && i < 64; i++) {
+	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *p = json_array_get(list, i);
-		const uint64_t from = h2d_get_u64(p, "begin_ns"), to = h2d_get_u64(p, "end_ns");
-		const char *name = h2d_get_text(p, "name");
 
-		if (!name || from < sent || to < from || to > end)
-			continue;
 		h2d_json_object_begin(j, NULL);
-		h2d_json_string(j, "name", name);
-		h2d_json_u64(j, "begin_ns", from - sent);
-		h2d_json_u64(j, "end_ns", to - sent);
+		h2d_json_string(j, "name", h2d_get_text(p, "name"));
+		h2d_json_u64(j, "begin_ns", h2d_get_u64(p, "begin_ns") - sent);
+		h2d_json_u64(j, "end_ns", h2d_get_u64(p, "end_ns") - sent);
 		h2d_json_object_end(j);
 	}
+	h2d_json_array_end(j);
+}
+
+/* Raw: every repetition within the process, in order. */
+static void write_repeats(struct h2d_json *j, const struct h2d_bench_sample *s)
+{
+	const json_t *list = s->have_time ? json_object_get(s->loaded, "repeats_ns") : NULL;
+
+	if (!json_array_size(list))
+		return;
+	h2d_json_array_begin(j, "repeats_ns");
+	for (size_t i = 0; i < json_array_size(list); i++)
+		h2d_json_u64(j, NULL, (uint64_t)json_integer_value(json_array_get(list, i)));
 	h2d_json_array_end(j);
 }
 
@@ -347,7 +356,9 @@ void h2d_bench_sample_write(struct h2d_json *j, const char *key,
 		h2d_json_string(j, "reason", s->reason);
 	h2d_json_string(j, "time_utc", s->time_utc);
 	write_times(j, s);
+	write_repeats(j, s);
 	write_phases(j, s);
+	h2d_bench_schedule_write(j, "scheduling", &s->schedule);
 	write_cache(j, s, cell);
 	write_memory(j, s);
 	write_counters(j, s);

@@ -21,6 +21,10 @@ uint64_t h2d_random_below(struct h2d_random *r, uint64_t bound);
 /** Fisher-Yates: order[i] becomes a permutation of 0 … count-1. */
 void h2d_random_order(struct h2d_random *r, size_t *order, size_t count);
 
+/** Of fewer samples no interval holds the median with 95 %: the widest, lowest to highest,
+ * holds it with 1 - 2^(1-n). */
+enum { H2D_INTERVAL_LEAST_COUNT = 6 };
+
 /** A summary; all members 0 when there is no sample. */
 struct h2d_spread {
 	size_t count;

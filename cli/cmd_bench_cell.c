@@ -19,9 +19,15 @@ struct cell {
 	struct h2d_checkpoint *ckpt;
 	struct h2d_weights *weights;
 	struct h2d_report report;
-	uint64_t begin_ns, opened_ns, end_ns;
-	double present_pct;  /* negative: unknown */
-	uint64_t elapsed_ns; /* of the copies alone, when presence is part of the cell */
+	uint64_t repeat_count;
+	json_t *repeats; /* ns, in order */
+	struct times {
+		uint64_t begin_ns, opened_ns, end_ns;
+		uint64_t plan_ns, allocate_ns, transfer_ns;
+		uint64_t elapsed_ns; /* what counts: of the copies alone where presence is
+					part of the cell */
+	} now, best;
+	double present_pct; /* negative: unknown; of the last load */
 	struct h2d_hmm_total hmm;
 	bool hmm_visible;
 };
@@ -115,6 +121,8 @@ static int read_request(struct cell *c)
 	c->v.cache = h2d_get_text(options, "cache");
 	c->v.calibrate = "never"; /* one cell must not decide the sizes of the next */
 	c->v.threads = h2d_get_u64(options, "threads");
+	c->repeat_count = h2d_get_u64(options, "repeat");
+	c->repeat_count += !c->repeat_count;
 	c->v.verify = json_is_true(json_object_get(c->request, "verify"));
 	/* Presence is proven tensor by tensor. */
 	c->v.per_tensor = c->present || json_is_true(json_object_get(options, "per_tensor"));
@@ -173,7 +181,7 @@ static int take_tensors(struct cell *c)
 {
 	uint64_t present = 0, bytes = 0;
 
-	c->elapsed_ns = 0;
+	c->now.elapsed_ns = 0;
 	c->present_pct = -1;
 	for (uint64_t i = 0; i < h2d_weights_count(c->weights); i++) {
 		struct h2d_tensor_report r = H2D_OPTS(r);
@@ -184,7 +192,7 @@ static int take_tensors(struct cell *c)
 			rc = h2d_weights_data(c->weights, i, NULL, NULL, &size);
 		if (rc)
 			return rc;
-		c->elapsed_ns += r.elapsed_ns;
+		c->now.elapsed_ns += r.elapsed_ns;
 		if (r.present_before_bytes == UINT64_MAX)
 			continue;
 		present += r.present_before_bytes;
@@ -195,7 +203,15 @@ static int take_tensors(struct cell *c)
 	return 0;
 }
 
-static int load(struct cell *c)
+static void drop_weights(struct cell *c)
+{
+	h2d_weights_free(c->weights);
+	h2d_checkpoint_close(c->ckpt);
+	c->weights = NULL;
+	c->ckpt = NULL;
+}
+
+static int load_once(struct cell *c)
 {
 	struct h2d_open_opts open_opts = H2D_OPTS(open_opts);
 	struct h2d_hmm_total before;
@@ -206,12 +222,12 @@ static int load(struct cell *c)
 	h2d_transfer_opts(c->cli, &c->v, &opts);
 	open_opts.log = h2d_cli_log;
 	open_opts.log_user = c->cli;
-	c->begin_ns = h2d_now_ns();
+	c->now.begin_ns = h2d_now_ns();
 	rc = h2d_checkpoint_open(h2d_get_text(c->request, "checkpoint"), &open_opts, &c->ckpt);
-	c->opened_ns = h2d_now_ns();
+	c->now.opened_ns = h2d_now_ns();
 	if (!rc)
 		rc = h2d_load(c->ckpt, c->dev, &opts, &c->weights);
-	c->end_ns = h2d_now_ns();
+	c->now.end_ns = h2d_now_ns();
 	if (rc)
 		return refuse(c, rc, "load");
 	c->hmm = hmm_total(c);
@@ -221,11 +237,33 @@ static int load(struct cell *c)
 	c->hmm.notifier_callbacks -= before.notifier_callbacks;
 	c->report = (struct h2d_report)H2D_OPTS(c->report);
 	rc = h2d_weights_report(c->weights, &c->report);
+	c->now.plan_ns = c->report.plan_ns;
+	c->now.allocate_ns = c->report.allocate_ns;
+	c->now.transfer_ns = c->report.transfer_ns;
+	c->now.elapsed_ns = c->now.end_ns - c->now.begin_ns;
 	if (!rc && c->present)
 		rc = take_tensors(c);
 	if (!rc && c->present && c->present_pct < 0)
 		return refuse(c, H2D_E_UNSUPPORTED, "there is no mapping to look at");
 	return rc ? refuse(c, rc, "report") : 0;
+}
+
+/* The least disturbed of them counts: others on the machine only ever add time. */
+static int load(struct cell *c)
+{
+	c->repeats = json_array();
+	for (uint64_t i = 0; i < c->repeat_count; i++) {
+		int rc;
+
+		drop_weights(c);
+		rc = load_once(c);
+		if (rc)
+			return rc;
+		if (!i || c->now.elapsed_ns < c->best.elapsed_ns)
+			c->best = c->now;
+		json_array_append_new(c->repeats, json_integer((json_int_t)c->now.elapsed_ns));
+	}
+	return 0;
 }
 
 static void phase(struct h2d_json *j, const char *name, uint64_t *at, uint64_t length,
@@ -267,24 +305,26 @@ static void write_details(struct h2d_json *j, const struct cell *c)
 
 static int say_loaded(struct cell *c)
 {
-	const struct h2d_report *r = &c->report;
-	uint64_t at = c->begin_ns;
+	const struct times *t = &c->best;
+	uint64_t at = t->begin_ns;
 	struct h2d_json j;
 
 	begin(&j, "loaded");
-	h2d_json_u64(&j, "begin_ns", c->begin_ns);
-	h2d_json_u64(&j, "end_ns", c->end_ns);
-	h2d_json_u64(&j, "loaded_bytes", r->loaded_bytes);
+	h2d_json_u64(&j, "begin_ns", t->begin_ns);
+	h2d_json_u64(&j, "end_ns", t->end_ns);
+	h2d_json_u64(&j, "loaded_bytes", c->report.loaded_bytes);
+	if (c->repeat_count > 1)
+		h2d_value_write(&j, "repeats_ns", c->repeats, false);
 	if (c->present) {
-		h2d_json_u64(&j, "elapsed_ns", c->elapsed_ns);
+		h2d_json_u64(&j, "elapsed_ns", t->elapsed_ns);
 		if (c->present_pct >= 0)
 			h2d_json_double(&j, "present_pct", c->present_pct);
 	}
 	h2d_json_array_begin(&j, "phases");
-	phase(&j, "open", &at, c->opened_ns - c->begin_ns, c->end_ns);
-	phase(&j, "plan", &at, r->plan_ns, c->end_ns);
-	phase(&j, "allocate", &at, r->allocate_ns, c->end_ns);
-	phase(&j, "transfer", &at, r->transfer_ns, c->end_ns);
+	phase(&j, "open", &at, t->opened_ns - t->begin_ns, t->end_ns);
+	phase(&j, "plan", &at, t->plan_ns, t->end_ns);
+	phase(&j, "allocate", &at, t->allocate_ns, t->end_ns);
+	phase(&j, "transfer", &at, t->transfer_ns, t->end_ns);
 	h2d_json_array_end(&j);
 	write_details(&j, c);
 	return say(c, &j);
@@ -349,8 +389,8 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 		rc = say_ready(&c);
 	if (!rc)
 		rc = obey(&c);
-	h2d_weights_free(c.weights);
-	h2d_checkpoint_close(c.ckpt);
+	drop_weights(&c);
+	json_decref(c.repeats);
 	h2d_device_close(c.dev);
 	json_decref(c.request);
 	return rc > 0 ? rc : rc == 0 ? H2D_EXIT_OK : H2D_EXIT_SYSTEM;

@@ -7,14 +7,16 @@
 #include "bench/plan.h"
 #include "bench/result.h"
 #include "bench/run.h"
+#include "bench_print.h"
 #include "build-info.h"
 #include "commands.h"
+#include "core/clock.h"
 #include "text.h"
 
 struct values {
 	const char *out, *lock, *limits;
 	struct h2d_texts checkpoints, paths, devices;
-	uint64_t blocks;
+	uint64_t blocks, pause_after;
 	bool dry_run;
 };
 #define AT(member) offsetof(struct values, member)
@@ -36,10 +38,18 @@ static const struct h2d_option options[] = {
 	 H2D_WORD_DEVICE, AT(devices), 0, 0},
 	{"blocks", 0, H2D_OPTION_NUMBER, "N", "Samples per cell, instead of the matrix's.",
 	 NULL, 0, AT(blocks), 1, 10000},
+	{"pause-after", 0, H2D_OPTION_NUMBER, "N",
+	 "Stop when N blocks are measured in all, with status 0 and no result yet; the same "
+	 "command without it, or with more, goes on. Two campaigns that take turns this way "
+	 "meet "
+	 "the same weather.",
+	 NULL, 0, AT(pause_after), 1, 10000},
 	{"dry-run", 0, H2D_OPTION_FLAG, NULL,
-	 "Measure nothing. Print the cells, the bytes to move and the time that may take. For "
-	 "the "
-	 "estimate 64 MiB of the first checkpoint are dropped from the page cache and read.",
+	 "Measure nothing. Print the cells, the bytes to move and about how long that may "
+	 "take. "
+	 "For the estimate 64 MiB of the first checkpoint are dropped from the page cache and "
+	 "read; a busy machine or a loader that is slow to start can make it several times as "
+	 "long.",
 	 NULL, 0, AT(dry_run), 0, 0},
 	{"limits", 0, H2D_OPTION_TEXT, "FILE",
 	 "Keep this document of h2d bench limits --json with the result. What is printed then "
@@ -57,8 +67,9 @@ static const struct h2d_option_table table = {"Campaign options", options};
 struct shown {
 	struct h2d_cli *cli;
 	const struct h2d_bench_matrix *matrix;
-	bool jsonl, lines;
-	size_t done, total;
+	bool jsonl, lines, blocks;
+	size_t done, done_before, total;
+	uint64_t next_block, begin_ns; /* of the first sample; 0: not yet */
 };
 
 static int stop(void *user)
@@ -84,16 +95,50 @@ static void show_sample(struct shown *s, const json_t *event)
 		strcmp(status, "ok") ? status : time);
 }
 
+enum { SHOWN_BLOCKS = 20 };
+
+/* Where nobody watches a terminal: a line when a block begins, and one for what went wrong. */
+static void show_block(struct shown *s, const json_t *event)
+{
+	const json_t *sample = json_object_get(event, "sample");
+	const uint64_t block = h2d_get_u64(event, "block"), count = s->matrix->block_count;
+	const uint64_t step = 1 + count / (SHOWN_BLOCKS + 1);
+	char left[64] = "";
+
+	if (sample) {
+		if (!h2d_get_text(sample, "status") ||
+		    strcmp(h2d_get_text(sample, "status"), "ok"))
+			show_sample(s, event);
+		return;
+	}
+	if (block < s->next_block)
+		return;
+	s->next_block = block / step * step + step;
+	if (s->done > s->done_before)
+		h2d_text_about(left, sizeof(left),
+			       (h2d_now_ns() - s->begin_ns) / (s->done - s->done_before) *
+				       (s->total - s->done));
+	fprintf(stderr, "block %" PRIu64 " of %" PRIu64 "%s%s%s\n", block + 1, count,
+		left[0] ? ", " : "", left, left[0] ? " left" : "");
+}
+
 static void show(void *user, const char *line, const json_t *event)
 {
 	struct shown *s = user;
-	const bool sample = !strcmp(h2d_get_text(event, "event"), "sample");
+	const char *name = h2d_get_text(event, "event");
+	const bool sample = !strcmp(name, "sample");
 
+	if (!s->begin_ns && !strcmp(name, "sample_started")) {
+		s->begin_ns = h2d_now_ns();
+		s->done_before = s->done;
+	}
 	s->done += sample;
 	if (s->jsonl)
 		fputs(line, stderr);
 	else if (s->lines && sample)
 		show_sample(s, event);
+	else if (s->blocks && (sample || !strcmp(name, "sample_started")))
+		show_block(s, event);
 }
 
 /* The program that runs is the one that is measured. */
@@ -105,113 +150,6 @@ static int find_self(struct h2d_cli *cli, char *out, size_t cap)
 		return h2d_cli_error(cli, H2D_EXIT_SYSTEM, "/proc/self/exe cannot be read");
 	out[n] = 0;
 	return H2D_EXIT_OK;
-}
-
-/* ---- for people ---- */
-
-/* The ceiling of a load: storage where nothing is cached, the page cache where all is. */
-static uint64_t limit_of(const json_t *document, const struct h2d_bench_cell *cell,
-			 const char **name)
-{
-	const json_t *list = json_object_get(document, "limits");
-
-	*name = cell->cache == H2D_BENCH_COLD	? "storage_direct"
-		: cell->cache == H2D_BENCH_WARM ? "page_cache_read"
-						: "";
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *limit = json_array_get(list, i);
-
-		if (h2d_get_text(limit, "name") && !strcmp(h2d_get_text(limit, "name"), *name))
-			return h2d_get_u64(limit, "bytes_per_s");
-	}
-	return 0;
-}
-
-static void print_limit(FILE *out, const json_t *document, const struct h2d_bench_cell *cell,
-			uint64_t bytes_per_s)
-{
-	const char *name;
-	const uint64_t limit = limit_of(document, cell, &name);
-
-	if (limit)
-		fprintf(out, ", %.0f %% of %s", 100 * (double)bytes_per_s / (double)limit,
-			name);
-}
-
-static void print_cell(FILE *out, const struct h2d_bench_cell *cell, const json_t *of,
-		       const json_t *document)
-{
-	const json_t *stats = json_object_get(of, "statistics");
-	const char *reason = h2d_get_text(of, "reason");
-	const uint64_t bytes_per_s = h2d_get_u64(stats, "throughput_bytes_per_s");
-	char name[512], median[32], low[32], high[32], rate[32];
-
-	h2d_bench_cell_name(cell, name, sizeof(name));
-	h2d_text_safe(out, name, strlen(name));
-	if (strcmp(h2d_get_text(of, "status"), "ok")) {
-		fprintf(out, ": %s", h2d_get_text(of, "status"));
-		if (reason) {
-			fputs(": ", out);
-			h2d_text_safe(out, reason, strlen(reason));
-		}
-		fputc('\n', out);
-		return;
-	}
-	h2d_text_ns(median, sizeof(median), h2d_get_u64(stats, "median_ns"));
-	h2d_text_ns(low, sizeof(low), h2d_get_u64(stats, "ci_low_ns"));
-	h2d_text_ns(high, sizeof(high), h2d_get_u64(stats, "ci_high_ns"));
-	fprintf(out, ": median %s (%s to %s, n=%" PRIu64 ")", median, low, high,
-		h2d_get_u64(stats, "n_count"));
-	if (bytes_per_s) {
-		h2d_text_bytes(rate, sizeof(rate), bytes_per_s);
-		fprintf(out, ", %s/s", rate);
-	} else {
-		fputs(", too short for a rate", out);
-	}
-	if (bytes_per_s)
-		print_limit(out, document, cell, bytes_per_s);
-	if (json_array_size(json_object_get(stats, "outlier_blocks")))
-		fprintf(out, ", %zu far off",
-			json_array_size(json_object_get(stats, "outlier_blocks")));
-	fputc('\n', out);
-}
-
-static void print_ratio(FILE *out, const json_t *document, const struct h2d_bench_cell *cell)
-{
-	const json_t *list = json_object_get(document, "ratios");
-
-	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *r = json_array_get(list, i), *s = json_object_get(r, "speedup");
-
-		if (strcmp(h2d_get_text(r, "id"), cell->id))
-			continue;
-		fprintf(out,
-			"    %.2f times as fast as the baseline (%.2f to %.2f, n=%" PRIu64
-			")\n",
-			h2d_get_double(s, "median"), h2d_get_double(s, "ci_low"),
-			h2d_get_double(s, "ci_high"), h2d_get_u64(s, "n_count"));
-	}
-}
-
-static void print_result(struct h2d_cli *cli, struct h2d_bench_matrix *m,
-			 const json_t *document, const char *path)
-{
-	const json_t *cells = json_object_get(document, "cells");
-	const json_t *warnings = json_object_get(document, "warnings");
-
-	for (size_t i = 0; i < json_array_size(cells); i++) {
-		const json_t *of = json_array_get(cells, i);
-		const struct h2d_bench_cell *cell =
-			h2d_bench_cell_find(m, h2d_get_text(of, "id"));
-
-		if (!cell)
-			continue;
-		print_cell(cli->out, cell, of, document);
-		print_ratio(cli->out, document, cell);
-	}
-	for (size_t i = 0; i < json_array_size(warnings); i++)
-		h2d_cli_warn(cli, "%s", json_string_value(json_array_get(warnings, i)));
-	fprintf(cli->out, "Result: %s\n", path);
 }
 
 /* ---- the outcome ---- */
@@ -260,7 +198,7 @@ static int report(struct h2d_cli *cli, struct h2d_bench_matrix *m,
 	if (rc)
 		return h2d_cli_fail(cli, H2D_STAGE_INPUT, rc, "%s", outcome->result);
 	if (!cli->common.json && !cli->common.quiet)
-		print_result(cli, m, document, outcome->result);
+		h2d_bench_print_result(cli, m, document, outcome->result);
 	exit = judge(document);
 	json_decref(document);
 	return exit;
@@ -280,19 +218,39 @@ static int read_limits(struct h2d_cli *cli, const char *path, json_t **out)
 	return H2D_EXIT_OK;
 }
 
+static int paused(struct h2d_cli *cli, const struct values *v, const struct h2d_bench_matrix *m)
+{
+	if (!cli->common.quiet)
+		fprintf(cli->out,
+			"Paused after block %" PRIu64 " of %" PRIu64
+			"; the same command goes on\n",
+			v->pause_after, m->block_count);
+	return H2D_EXIT_OK;
+}
+
+static uint64_t to_measure(const struct h2d_bench_matrix *m)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < m->cell_count; i++)
+		count += m->cells[i].status ? 0 : m->block_count;
+	return count;
+}
+
 static int campaign(struct h2d_cli *cli, const struct values *v, struct h2d_bench_matrix *m,
 		    const json_t *limits)
 {
 	const char *progress = cli->common.progress;
 	const bool jsonl = progress && !strcmp(progress, "jsonl");
 	const bool automatic = !progress || !strcmp(progress, "auto");
+	const bool each = isatty(STDERR_FILENO) || cli->common.verbose;
 	struct shown shown = {
 		.cli = cli,
 		.matrix = m,
 		.jsonl = jsonl,
-		.lines = automatic && !cli->common.quiet &&
-			 (isatty(STDERR_FILENO) || cli->common.verbose),
-		.total = m->cell_count * m->block_count,
+		.lines = automatic && !cli->common.quiet && each,
+		.blocks = automatic && !cli->common.quiet && !each,
+		.total = to_measure(m),
 	};
 	const struct h2d_tool tool = {
 		.command = cli->command_name,
@@ -309,6 +267,7 @@ static int campaign(struct h2d_cli *cli, const struct values *v, struct h2d_benc
 		.tool = &tool,
 		.limits = limits,
 		.lock = v->lock,
+		.pause_after = v->pause_after,
 		.stop = stop,
 		.show = show,
 		.user = &shown,
@@ -325,6 +284,8 @@ static int campaign(struct h2d_cli *cli, const struct values *v, struct h2d_benc
 		exit = h2d_cli_error(cli, H2D_EXIT_SYSTEM, "%s", cli->message);
 	else if (rc)
 		exit = h2d_cli_fail(cli, H2D_STAGE_INPUT, rc, "campaign");
+	else if (outcome.paused)
+		exit = paused(cli, v, m);
 	else
 		exit = report(cli, m, &outcome);
 	if (rc == H2D_E_CANCELLED)
@@ -354,10 +315,10 @@ static int dry_run(struct h2d_cli *cli, const struct h2d_bench_matrix *m)
 			m->cells[i].status ? " by the matrix" : "");
 	}
 	h2d_text_bytes(bytes, sizeof(bytes), plan.moved_bytes);
-	h2d_text_ns(time, sizeof(time), plan.estimated_ns);
+	h2d_text_about(time, sizeof(time), plan.estimated_ns);
 	fprintf(cli->out,
 		"%zu cells, %" PRIu64 " samples each, %" PRIu64
-		" samples; %s to move, roughly %s\n",
+		" samples; %s to move, %s if nothing else runs\n",
 		m->cell_count, m->block_count, plan.sample_count, bytes, time);
 	return H2D_EXIT_OK;
 }
@@ -380,6 +341,9 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 	int rc, exit = v->limits ? read_limits(cli, v->limits, &limits) : H2D_EXIT_OK;
 
 	(void)count;
+	if (!exit && v->pause_after && cli->common.json)
+		exit = h2d_cli_usage(cli,
+				     "--pause-after has no result that --json could print");
 	if (exit)
 		goto out;
 	rc = h2d_bench_matrix_read(words[0], &overrides, &log, &m);

@@ -31,6 +31,20 @@ void h2d_text_ns(char *out, size_t cap, uint64_t ns)
 		snprintf(out, cap, "%.2f s", (double)ns / 1e9);
 }
 
+void h2d_text_about(char *out, size_t cap, uint64_t ns)
+{
+	const uint64_t s = ns / 1000000000;
+
+	if (s < 10)
+		snprintf(out, cap, "under 10 s");
+	else if (s < 55)
+		snprintf(out, cap, "about %u s", (unsigned)((s + 5) / 10 * 10));
+	else if (s < 5400)
+		snprintf(out, cap, "about %u min", (unsigned)((s + 30) / 60));
+	else
+		snprintf(out, cap, "about %u h", (unsigned)((s + 1800) / 3600));
+}
+
 static uint32_t code_point(const unsigned char *s, size_t n)
 {
 	uint32_t c = n == 1 ? s[0] : s[0] & (0x7fu >> n);

@@ -12,6 +12,8 @@
 void h2d_text_bytes(char *out, size_t cap, uint64_t bytes);
 /** "850 ns", "12.3 ms", "4.21 s" */
 void h2d_text_ns(char *out, size_t cap, uint64_t ns);
+/** A guess, no more exact than it is: "under 10 s", "about 40 s", "about 3 min", "about 2 h" */
+void h2d_text_about(char *out, size_t cap, uint64_t ns);
 /**
  * Print bytes so that they cannot steer a terminal: control characters (C0, DEL, C1), what
  * turns the direction of text, and what is not UTF-8 become \xNN of each byte.

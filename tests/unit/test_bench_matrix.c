@@ -151,6 +151,19 @@ static void mistakes_are_named(void)
 		{"\"paths\":[\"mmap\"],\"cache_states\":[\"warm\"],\"baseline\":{\"speed\":"
 		 "\"1\"}}",
 		 "/baseline/speed: unknown member"},
+		{"\"paths\":[\"mmap\"],\"cache_states\":[\"warm\"],\"options\":[{\"repeat\":0}]"
+		 "}",
+		 "/options/0/repeat: must be between 1"},
+		{"\"cache_states\":[\"warm\"],\"external\":[{\"name\":\"x\",\"command\":[\"x\"]"
+		 ","
+		 "\"options\":{\"repeat\":-1}}]}",
+		 "/external/0/options/repeat: is negative"},
+		{"\"paths\":[\"mmap\"],\"cache_states\":[\"warm\"],\"priority\":\"high\"}",
+		 "/priority: is none of"},
+		{"\"paths\":[\"mmap\"],\"cache_states\":[\"warm\"],\"cpus\":\"0-\"}",
+		 "/cpus: '0-' is no list"},
+		{"\"paths\":[\"mmap\"],\"cache_states\":[\"warm\"],\"cpus\":2}",
+		 "/cpus: must be a string"},
 		{"\"paths\":[\"mmap\"],\"cache_states\":[\"warm\"]} x", "line 1"},
 		{"\"name\":\"t\",\"paths\":[\"mmap\"],\"cache_states\":[\"warm\"]}",
 		 "duplicate"},
@@ -233,6 +246,54 @@ static void sizes(void)
 	CHECK(h2d_bench_memory_parse("99999999999999999999999", 100, &bytes));
 }
 
+static void processors(void)
+{
+	static const char *const wrong[] = {
+		"",	   ",",	   "1,", "a",	"3-1",
+		"0-1023-", "1024", "-1", "0 1", "0-99999999999999999999"};
+	static const struct {
+		const char *text, *again;
+	} right[] = {{"0", "0"}, {"0-3,6", "0-3,6"}, {"6,1,2,0", "0-2,6"}, {"1023", "1023"}};
+	char text[H2D_BENCH_CPUS_TEXT];
+	cpu_set_t cpus;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		CHECK(h2d_bench_cpus_parse(wrong[i], &cpus));
+	for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+		CHECK(!h2d_bench_cpus_parse(right[i].text, &cpus));
+		h2d_bench_cpus_text(&cpus, text, sizeof(text));
+		CHECK_STR(text, right[i].again);
+	}
+	/* A list that is too long for its room is cut between two ranges. */
+	CPU_ZERO(&cpus);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu += 2)
+		CPU_SET(cpu, &cpus);
+	h2d_bench_cpus_text(&cpus, text, 16);
+	CHECK_STR(text, "0,2,4,6,8,…");
+}
+
+static void repetition(void)
+{
+	struct h2d_bench_matrix m;
+
+	CHECK_EQ(
+		read_rest(
+			"\"paths\":[\"mmap\"],\"cache_states\":[\"cold\",\"warm\",\"asis\"],"
+			"\"options\":[{},{\"repeat\":5}],\"priority\":\"fifo\",\"cpus\":\"1\"}",
+			&m),
+		0);
+	CHECK(m.schedule.fifo && m.schedule.have_cpus && CPU_ISSET(1, &m.schedule.cpus));
+	CHECK_EQ(m.cell_count, 6);
+	for (size_t i = 0; i < m.cell_count; i++) {
+		const bool again = m.cells[i].repeat_count == 5;
+
+		CHECK(again || m.cells[i].repeat_count == 1);
+		CHECK_EQ(m.cells[i].status != NULL,
+			 again && m.cells[i].cache == H2D_BENCH_COLD);
+	}
+	h2d_bench_matrix_free(&m);
+}
+
 static void settling(void)
 {
 	struct h2d_bench_matrix m;
@@ -261,5 +322,7 @@ int main(void)
 	RUN(overrides);
 	RUN(sizes);
 	RUN(settling);
+	RUN(processors);
+	RUN(repetition);
 	return TEST_DONE();
 }
