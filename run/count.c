@@ -38,6 +38,8 @@ void ro_count_written_locked(struct ro_span range, int sign)
 	int pid = atomic_load_explicit(&ro.pid, memory_order_relaxed), fd = -1;
 	struct ro_piece *p;
 
+	if (range.start >= range.end)
+		return;
 	for (p = ro_table_from(&ro.table, range.start); p && p->start < range.end;
 	     p = ro_table_from(&ro.table, p->end)) {
 		struct ro_span part = {p->start, p->end};

@@ -181,11 +181,15 @@ int ro_open_locked(struct ro_span range, enum ro_reason reason)
 
 int ro_open_block_locked(struct ro_piece *piece, uintptr_t addr)
 {
-	struct ro_span within = {piece->start, piece->end};
-
-	return ro_open_locked(
+	struct ro_span within = {piece->start, piece->end}, page;
+	int rc = ro_open_locked(
 		ro_pages_block(addr, within, piece->mapping->open_count, ro.page_bytes),
 		RO_FAULT);
+
+	/* Something of the block may be unmapped behind our back. */
+	if (rc && ro_pages_touched(addr, 1, ro.page_bytes, &page))
+		rc = ro_open_locked(page, RO_FAULT);
+	return rc;
 }
 
 void ro_open(void *addr, size_t bytes, enum ro_reason reason)
@@ -231,7 +235,7 @@ bool ro_touch_locked(struct ro_span range)
 {
 	struct ro_piece *p = ro_table_from(&ro.table, range.start);
 
-	if (!p || p->start >= range.end)
+	if (range.start >= range.end || !p || p->start >= range.end)
 		return false;
 	if (ro_table_reserve(&ro.table, 2))
 		return true;
@@ -240,18 +244,93 @@ bool ro_touch_locked(struct ro_span range)
 	return false;
 }
 
-void ro_forget_locked(struct ro_span range, bool released)
+void ro_forget_locked(struct ro_span range)
 {
 	struct ro_piece *p;
 
+	if (range.start >= range.end)
+		return;
+	ro.generation++;
+	ro_table_split(&ro.table, range.start);
+	ro_table_split(&ro.table, range.end);
+	while ((p = ro_table_from(&ro.table, range.start)) && p->start < range.end)
+		ro_table_remove(&ro.table, p);
+}
+
+/* Asked of the kernel without harm. */
+static bool is_mapped(uintptr_t page)
+{
+	unsigned char cached;
+
+	ro_count_calls(1);
+	return !syscall(SYS_mincore, page, ro.page_bytes, &cached) || errno != ENOMEM;
+}
+
+void ro_forget_unmapped_locked(struct ro_span range)
+{
+	struct ro_piece *p;
+	uintptr_t end;
+
+	if (!ro_touch_locked(range))
+		return;
+	ro_table_split(&ro.table, range.start);
+	ro_table_split(&ro.table, range.end);
+	while ((p = ro_table_from(&ro.table, range.start)) && p->start < range.end) {
+		end = p->end;
+		if (!is_mapped(p->start))
+			ro_table_remove(&ro.table, p);
+		range.start = end;
+	}
+	ro.generation++;
+}
+
+void ro_forget_stale(void *addr, size_t bytes)
+{
+	struct ro_span range;
+	ro_signals before;
+	int saved = errno;
+
+	if (!ro_near((uintptr_t)addr, bytes) ||
+	    !ro_pages_touched((uintptr_t)addr, bytes, ro.page_bytes, &range))
+		return;
+	before = ro_enter();
+	if (ro_touch_locked(range))
+		ro_forget_locked(range);
+	ro_leave(before);
+	errno = saved;
+}
+
+/* One piece, whose ends are those of what is released. */
+static bool release(struct ro_piece *p)
+{
+	struct h2d_run_record *r = ro_record_locked(p->mapping);
+	size_t bytes = p->end - p->start;
+
+	ro_count_calls(1);
+	if (!p->open && sys_mprotect((void *)p->start, bytes, PROT_READ | PROT_WRITE)) {
+		if (!is_mapped(p->start))
+			return true;
+		open_whole(p->mapping);
+		return p->open;
+	}
+	if (r && !p->open)
+		atomic_fetch_add(&r->released_bytes, bytes);
+	return true;
+}
+
+int ro_release_locked(struct ro_span range)
+{
+	struct ro_piece *p;
+
+	if (!ro_touch_locked(range))
+		return 0;
 	ro.generation++;
 	ro_table_split(&ro.table, range.start);
 	ro_table_split(&ro.table, range.end);
 	while ((p = ro_table_from(&ro.table, range.start)) && p->start < range.end) {
-		struct h2d_run_record *r = released ? ro_record_locked(p->mapping) : NULL;
-
-		if (r)
-			atomic_fetch_add(&r->released_bytes, p->end - p->start);
+		if (!release(p))
+			return -ENOMEM;
 		ro_table_remove(&ro.table, p);
 	}
+	return 0;
 }

@@ -117,8 +117,19 @@ struct ro_mapping *ro_keep_locked(struct ro_span range);
  * asked before the system call after which ro_forget_locked() follows. */
 bool ro_touch_locked(struct ro_span range);
 
-/** Cut `range` out: it is gone, or (`released`) the program has taken it over. */
-void ro_forget_locked(struct ro_span range, bool released);
+/** Cut `range` out: it is gone. */
+void ro_forget_locked(struct ro_span range);
+
+/** The same after a call that failed: what it had unmapped before it did. */
+void ro_forget_unmapped_locked(struct ro_span range);
+
+/** The same after something was mapped there, if anything kept is still noted: it was unmapped
+ *  by a raw system call. Not locked; errno stays. */
+void ro_forget_stale(void *addr, size_t bytes);
+
+/** Give `range` to the program as it asked for it, writable, and keep it no longer. What a call
+ *  does then is what it does without us. @return 0, or -ENOMEM: part of it is still kept */
+int ro_release_locked(struct ro_span range);
 
 /** Open every page of `range` that is kept. @return 0 or a negative errno */
 int ro_open_locked(struct ro_span range, enum ro_reason reason);

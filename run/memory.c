@@ -127,6 +127,13 @@ static void say_kept(const struct candidate *c)
 		errno = saved;
 }
 
+/* A mapping over `range` failed. Older kernels have unmapped what was there even so. */
+static void not_over(struct ro_span range)
+{
+	ro_forget_unmapped_locked(range);
+	ro_count_written_locked(range, -1);
+}
+
 /* Map read-only what was asked for as writable. @return false to have it mapped as asked */
 static bool keep(const struct candidate *c, void **result, void *addr, size_t bytes, int flags,
 		 int fd, off_t offset)
@@ -155,12 +162,12 @@ static bool keep(const struct candidate *c, void **result, void *addr, size_t by
 	saved = errno;
 	if (*result == MAP_FAILED) {
 		if (over)
-			ro_count_written_locked(range, -1);
+			not_over(range);
 		goto out;
 	}
 	ro_pages_touched((uintptr_t)*result, bytes, ro.page_bytes, &range);
 	if (ro_touch_locked(range))
-		ro_forget_locked(range, false);
+		ro_forget_locked(range);
 	record_mapping(ro_keep_locked(range), c);
 out:
 	ro_leave(before);
@@ -189,29 +196,12 @@ static void *map_over(void *addr, size_t bytes, int prot, int flags, int fd, off
 	p = sys_mmap(addr, bytes, prot, flags, fd, offset);
 	saved = errno;
 	if (touched && p != MAP_FAILED)
-		ro_forget_locked(range, false);
+		ro_forget_locked(range);
 	else if (touched)
-		ro_count_written_locked(range, -1);
+		not_over(range);
 	ro_leave(before);
 	errno = saved;
 	return p;
-}
-
-/* Unmapped by a raw system call, a kept range could still be in the table where the kernel now
- * put something else. */
-static void forget_stale(void *p, size_t bytes)
-{
-	struct ro_span range;
-	ro_signals before;
-	int saved = errno;
-
-	if (!ro_pages_touched((uintptr_t)p, bytes, ro.page_bytes, &range))
-		return;
-	before = ro_enter();
-	if (ro_touch_locked(range))
-		ro_forget_locked(range, false);
-	ro_leave(before);
-	errno = saved;
 }
 
 void *ro_mmap(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset)
@@ -237,8 +227,8 @@ void *ro_mmap(void *addr, size_t bytes, int prot, int flags, int fd, off_t offse
 	if (flags & MAP_FIXED && ro_near((uintptr_t)addr, bytes))
 		return map_over(addr, bytes, prot, flags, fd, offset);
 	p = sys_mmap(addr, bytes, prot, flags, fd, offset);
-	if (p != MAP_FAILED && ro_near((uintptr_t)p, bytes))
-		forget_stale(p, bytes);
+	if (p != MAP_FAILED)
+		ro_forget_stale(p, bytes);
 	return p;
 }
 
@@ -259,36 +249,12 @@ int ro_munmap(void *addr, size_t bytes)
 	rc = sys_munmap(addr, bytes);
 	saved = errno;
 	if (touched && !rc)
-		ro_forget_locked(range, false);
+		ro_forget_locked(range);
 	else if (touched)
 		ro_count_written_locked(range, -1);
 	ro_leave(before);
 	errno = saved;
 	return rc;
-}
-
-/* Where the first page of `range` is that is not mapped, or its end: as far a failed mprotect()
- * may have come. */
-static uintptr_t first_hole(struct ro_span range)
-{
-	enum { PAGES = 256 };
-	unsigned char cached[PAGES];
-	uintptr_t at = range.start;
-	size_t step = PAGES;
-
-	while (at < range.end && step) {
-		size_t bytes = step * ro.page_bytes;
-
-		if (bytes > range.end - at)
-			bytes = range.end - at;
-		if (!syscall(SYS_mincore, at, bytes, cached))
-			at += bytes;
-		else if (errno == ENOMEM)
-			step /= 2;
-		else
-			break;
-	}
-	return at;
 }
 
 static int protect(void *addr, size_t bytes, int prot, int key)
@@ -301,24 +267,22 @@ int ro_pkey_mprotect(void *addr, size_t bytes, int prot, int key)
 {
 	struct ro_span range;
 	ro_signals before;
-	int rc, saved;
+	int rc = 0, saved;
 
 	if (!ro_near((uintptr_t)addr, bytes) || (uintptr_t)addr % ro.page_bytes ||
 	    !ro_pages_touched((uintptr_t)addr, bytes, ro.page_bytes, &range))
 		return protect(addr, bytes, prot, key);
 	before = ro_enter();
+	/* First made what the program believes it to be: a call that fails may have done a
+	 * part. */
 	if (ro_touch_locked(range)) {
 		ro_count_written_locked(range, 1);
-		rc = protect(addr, bytes, prot, key);
-		saved = errno;
-		if (rc && saved == ENOMEM)
-			range.end = first_hole(range);
-		if ((!rc || saved == ENOMEM) && range.end > range.start)
-			ro_forget_locked(range, true);
-	} else {
-		rc = protect(addr, bytes, prot, key);
-		saved = errno;
+		rc = ro_release_locked(range);
 	}
+	if (rc)
+		errno = -rc;
+	rc = rc ? -1 : protect(addr, bytes, prot, key);
+	saved = errno;
 	ro_leave(before);
 	errno = saved;
 	return rc;
@@ -331,7 +295,20 @@ int ro_mprotect(void *addr, size_t bytes, int prot)
 
 int ro_madvise(void *addr, size_t bytes, int advice)
 {
+	struct ro_span range;
+	ro_signals before;
+
 	if (advice == MADV_POPULATE_WRITE)
 		ro_open(addr, bytes, RO_KERNEL_WRITE);
+	/* What a device is about to write to, most often; and in a child there is a hole. */
+	if (advice == MADV_DONTFORK && ro_near((uintptr_t)addr, bytes) &&
+	    ro_pages_touched((uintptr_t)addr, bytes, ro.page_bytes, &range)) {
+		before = ro_enter();
+		if (ro_touch_locked(range)) {
+			ro_count_written_locked(range, 1);
+			ro_release_locked(range);
+		}
+		ro_leave(before);
+	}
 	return sys_madvise(addr, bytes, advice);
 }
