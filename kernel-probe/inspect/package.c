@@ -10,7 +10,7 @@
 #include "file.h"
 #include "inspect.h"
 #include "internal.h"
-#include "lab/pkgfile.h"
+#include "package/pkgfile.h"
 
 /* Of no package that has a kernel. */
 enum { ENTRIES_MAX = 1000000 };

@@ -122,6 +122,8 @@ static int choose_modules(struct run *run)
 	}
 	err = find_signature(run, amdgpu.paths[amdgpu.count - 1]);
 	if (!err)
+		err = lab_rule_read(run->lab, amdgpu.paths[amdgpu.count - 1], result);
+	if (!err)
 		err = lab_modules_add(run->lab, &run->root, "amdgpu", true, &run->modules,
 				      NULL);
 out:

@@ -6,10 +6,11 @@
 
 #include <jansson.h>
 
-#include "cancel.h"
+#include "package/cancel.h"
 #include "core/log.h"
+#include "core/policy.h"
 #include "lab.h"
-#include "pkgfile.h"
+#include "package/pkgfile.h"
 #include "stream.h"
 
 /* One run of h2d_lab_run(). */
@@ -281,11 +282,13 @@ struct lab_reproduction {
 struct lab_kernel_result {
 	struct lab_kernel kernel;
 	char *release;
-	bool ran;	    /* a guest was started */
-	bool has_amdgpu;    /* the kernel ships the driver */
-	const char *driver; /* "shipped" or "emulated"; static */
-	int signature;	    /* prototype of the shipped function, or -1 */
-	char *prototype;    /* as found, or NULL */
+	bool ran;				  /* a guest was started */
+	bool has_amdgpu;			  /* the kernel ships the driver */
+	const char *driver;			  /* "shipped" or "emulated"; static */
+	int signature;				  /* prototype of the shipped function, or -1 */
+	char *prototype;			  /* as found, or NULL */
+	enum h2d_permission_rule permission_rule; /* of the shipped driver's SVM caller */
+	char *permission_why;			  /* why that is unknown, or NULL */
 	enum h2d_lab_accel accel;
 	const char *accel_reason; /* static */
 	struct lab_cell *cells;
@@ -320,6 +323,12 @@ uint64_t lab_matrix_disk_bytes(const struct lab *lab);
 uint64_t lab_matrix_timeout_ms(const struct lab *lab, const struct lab_kernel_result *result);
 /* Parses what the cells printed. */
 int lab_matrix_collect(struct lab *lab, struct lab_kernel_result *result);
+
+/* ---- rule.c ---- */
+
+/* Asks the inspector for the permission rule. What it cannot tell is unknown, with the reason;
+ * only H2D_E_NOMEM is an error. */
+int lab_rule_read(struct lab *lab, const char *amdgpu, struct lab_kernel_result *result);
 
 /* ---- reproduce.c ---- */
 

@@ -81,6 +81,7 @@ struct judge {
 	struct lab *lab;
 	struct lab_kernel_result *result;
 	size_t usable, controls;	   /* cells; those with copy-on-write as expected */
+	size_t by_access;		   /* writable present cells under the rule access */
 	uint64_t windows, restarts, spans; /* of writable present cells under the VMA's
 					    * permission; spans that hold a present page */
 	bool contradicted;
@@ -91,9 +92,12 @@ struct judge {
 
 static void blame(struct judge *j, const struct lab_cell *cell, const char *what)
 {
+	bool own = strcmp(cell->policy, "none") == 0;
+
 	j->contradicted = true;
-	if (lab_add_line(&j->result->reasons, "%s %s %s %s: %s", cell->filesystem, cell->policy,
-			 cell->permission, cell->state, what))
+	if (lab_add_line(&j->result->reasons, "%s, %s%s%s, %s under rule %s: %s",
+			 cell->filesystem, cell->driver, own ? "" : " ",
+			 own ? "" : cell->policy, cell->state, cell->permission, what))
 		j->err = H2D_E_NOMEM;
 }
 
@@ -112,6 +116,8 @@ static void check_zero(struct judge *j, const struct lab_cell *cell, const struc
 		blame(j, cell, "pages were copied, although only read access was asked");
 	if (c->windows || c->restarts)
 		blame(j, cell, "it was restarted, although only read access was asked");
+	if (strcmp(cell->permission, "access") == 0 && strcmp(cell->state, "rw-present") == 0)
+		j->by_access++;
 }
 
 static void check_copying(struct judge *j, const struct lab_cell *cell,
@@ -266,7 +272,7 @@ static const char *policy_of(const struct judge *j)
 int lab_judge(struct lab *lab, struct lab_kernel_result *result)
 {
 	struct judge j = {.lab = lab, .result = result};
-	bool shipped = strcmp(result->driver, "shipped") == 0;
+	bool shipped = strcmp(result->driver, "shipped") == 0, by_access;
 
 	result->retry_policy = "unknown";
 	result->verdict = H2D_LAB_NOT_VERIFIED;
@@ -286,14 +292,23 @@ int lab_judge(struct lab *lab, struct lab_kernel_result *result)
 	}
 	if (shipped && j.controls && !j.broken)
 		result->retry_policy = policy_of(&j);
-	/* Windows that were seen were seen, whatever else went wrong. */
-	if (j.windows)
+	by_access = result->permission_rule == H2D_PERMISSION_ACCESS;
+	if (by_access && !j.broken && !j.by_access)
+		j.err = lab_add_line(
+			&result->reasons,
+			"its module asks for write access by the rule access, under "
+			"which no cell was run");
+	if (j.err)
+		goto out;
+	/* Windows that were seen were seen, whatever else went wrong; but under a rule that
+	 * this module does not have they are a control. */
+	if (j.windows && !by_access)
 		result->verdict = H2D_LAB_AFFECTED;
 	else if (j.broken)
 		result->verdict = H2D_LAB_NOT_VERIFIED;
 	else if (j.contradicted || result->reasons)
 		result->verdict = H2D_LAB_INCONCLUSIVE;
-	else if (!j.controls)
+	else if (!j.controls || by_access)
 		result->verdict = H2D_LAB_CLEAN;
 	else
 		result->verdict = H2D_LAB_COW_PENALTY;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decides which packages make one kernel: image, modules, headers. */
 #include "internal.h"
-#include "control.h"
+#include "package/control.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -314,7 +314,7 @@ static int find_named(struct lab *lab, struct lab_pool *pool, const char *reques
 	else if (!err && item)
 		err = complete(&f, item);
 	else if (!err)
-		kernel->missing = lab_format("%s: %s", request, why ? why : "not found");
+		kernel->missing = lab_format("%s", why ? why : "not found");
 	free(why);
 	free(name);
 	return err;

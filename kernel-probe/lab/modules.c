@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KMOD_TIMEOUT_MS	 120000u
+#define KMOD_TIMEOUT_MS	 120000u /* of processor time; they need a second or two */
 #define KMOD_KEEP_BYTES	 (256u << 10)
 #define MODULE_MAX_BYTES (512u << 20)
 
@@ -23,6 +23,7 @@ static int run(struct lab *lab, const char *tool, const char *const *arguments, 
 		.argv = argv,
 		.environment = (const char *const[]){"LC_ALL=C", "MODPROBE_OPTIONS=", NULL},
 		.timeout_ms = KMOD_TIMEOUT_MS,
+		.timeout_is_cpu = true,
 		.keep_bytes = KMOD_KEEP_BYTES,
 		.cancel = &lab->cancel,
 	};

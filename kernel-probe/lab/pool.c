@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The packages at hand: those named, those of a folder, those in the cache. */
 #include "internal.h"
-#include "control.h"
+#include "package/control.h"
 
 #include <dirent.h>
 #include <errno.h>

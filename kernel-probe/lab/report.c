@@ -5,7 +5,9 @@
 #include <string.h>
 
 static const char *const not_exercised[] = {
-	"svm_range_validate_and_map(): the laboratory's module supplies the permission itself",
+	"svm_range_validate_and_map(): the laboratory's module asks in its place, by the rule "
+	"that "
+	"is told with the verdict",
 	"splitting of SVM ranges",
 	"eviction and restore of queues",
 	"the user-space runtime",
@@ -292,8 +294,13 @@ static void write_verdict(struct h2d_json *j, const struct lab_kernel_result *r)
 	h2d_json_object_begin(j, "verdict");
 	h2d_json_string(j, "value", h2d_lab_verdict_name(r->verdict));
 	h2d_json_string(j, "retry_policy", r->retry_policy ? r->retry_policy : "unknown");
-	h2d_json_string(j, "permission_rule", "unknown");
-	h2d_json_string(j, "permission_rule_assumed", "vma");
+	h2d_json_string(j, "permission_rule", h2d_permission_rule_name(r->permission_rule));
+	if (r->permission_rule == H2D_PERMISSION_UNKNOWN)
+		h2d_json_string(j, "permission_rule_assumed", "vma");
+	else
+		write_null(j, "permission_rule_assumed", "the module's own is known");
+	if (r->permission_why)
+		h2d_json_string(j, "permission_rule_why", r->permission_why);
 	h2d_json_string(j, "confidence",
 			!evidence || r->verdict == H2D_LAB_INCONCLUSIVE ? "low"
 			: r->reasons					? "medium"
@@ -410,10 +417,12 @@ void h2d_lab_result_print(FILE *out, const struct h2d_lab_result *result)
 		fprintf(out, "%s: %s", r->release ? r->release : r->kernel.request,
 			h2d_lab_verdict_name(r->verdict));
 		if (r->ran && strcmp(r->driver, "shipped") == 0)
-			fprintf(out,
-				" (shipped driver, retry policy %s; permission rule vma "
-				"assumed)",
-				r->retry_policy);
+			fprintf(out, " (shipped driver, retry policy %s; permission rule %s)",
+				r->retry_policy,
+				r->permission_rule == H2D_PERMISSION_UNKNOWN ? "vma assumed"
+				: r->permission_rule == H2D_PERMISSION_VMA
+					? "vma, read in its module"
+					: "access, read in its module");
 		else if (r->ran)
 			fprintf(out, " (emulated driver)");
 		if (r->kernel.image.path && !r->kernel.measured)

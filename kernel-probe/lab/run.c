@@ -144,6 +144,7 @@ static void free_kernel(struct lab_kernel_result *r)
 	lab_guest_outcome_free(&r->guest);
 	free(r->release);
 	free(r->prototype);
+	free(r->permission_why);
 	free(r->reasons);
 	free(r->evidence);
 }

@@ -148,6 +148,27 @@ static void check_exit(struct watch *w, struct lab_outcome *outcome)
 		outcome->status = WEXITSTATUS(wstatus);
 }
 
+/* Processor time of the program so far, in ms; 0 where it cannot be told. */
+static uint64_t cpu_ms(pid_t pid)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t))
+		return 0;
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static bool timed_out(const struct watch *w, const struct lab_command *command)
+{
+	uint64_t spent_ms = w->spent_ns / 1000000u;
+
+	if (!command->timeout_is_cpu)
+		return spent_ms >= command->timeout_ms;
+	return spent_ms / LAB_SPAWN_PATIENCE >= command->timeout_ms ||
+	       cpu_ms(w->pid) >= command->timeout_ms;
+}
+
 static void check_limits(struct watch *w, const struct lab_command *command,
 			 struct lab_outcome *outcome)
 {
@@ -162,7 +183,7 @@ static void check_limits(struct watch *w, const struct lab_command *command,
 		return;
 	if (lab_cancel_asked(command->cancel))
 		outcome->cancelled = true;
-	else if (w->spent_ns / 1000000u >= command->timeout_ms)
+	else if (timed_out(w, command))
 		outcome->timed_out = true;
 	else if (command->flood_bytes && printed > command->flood_bytes)
 		outcome->flooded = true;

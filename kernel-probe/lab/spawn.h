@@ -12,7 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cancel.h"
+#include "package/cancel.h"
+
+enum { LAB_SPAWN_PATIENCE = 15 };
 
 /* Output kept of a program: the first and the last bytes, the middle is counted and dropped. */
 struct lab_text {
@@ -24,10 +26,13 @@ struct lab_text {
 };
 
 struct lab_command {
-	const char *const *argv;	 /* argv[0] an absolute path; NULL-terminated */
-	const char *const *environment;	 /* NAME=VALUE added to ours, or NULL */
-	const char *cwd;		 /* or NULL */
-	uint64_t timeout_ms;		 /* must not be 0 */
+	const char *const *argv;	/* argv[0] an absolute path; NULL-terminated */
+	const char *const *environment; /* NAME=VALUE added to ours, or NULL */
+	const char *cwd;		/* or NULL */
+	uint64_t timeout_ms;		/* must not be 0 */
+	/* The timeout is processor time of the program itself: a busy machine does not end it.
+	 * By the clock it may then take LAB_SPAWN_PATIENCE times as long. */
+	bool timeout_is_cpu;
 	uint64_t flood_bytes;		 /* killed when it prints more; 0 = no limit */
 	size_t keep_bytes;		 /* kept of the head and of the tail, per stream */
 	const struct lab_cancel *cancel; /* may be NULL */

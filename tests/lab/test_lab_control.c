@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Metadata texts: fields, dependency lists, the order of versions. */
-#include "lab/control.h"
+#include "package/control.h"
 #include "unit/test.h"
 
 static void check_field(const char *text, const char *name, const char *expected)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef H2D_LAB_CANCEL_H
-#define H2D_LAB_CANCEL_H
+#ifndef H2D_PACKAGE_CANCEL_H
+#define H2D_PACKAGE_CANCEL_H
 
 /* How long-running work is asked whether it should stop. Since 0.1. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef H2D_LAB_PKGFILE_H
-#define H2D_LAB_PKGFILE_H
+#ifndef H2D_PACKAGE_PKGFILE_H
+#define H2D_PACKAGE_PKGFILE_H
 
 /**
  * @file pkgfile.h
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cancel.h"
+#include "package/cancel.h"
 #include "core/log.h"
 
 enum h2d_lab_package_format {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef H2D_LAB_CONTROL_H
-#define H2D_LAB_CONTROL_H
+#ifndef H2D_PACKAGE_CONTROL_H
+#define H2D_PACKAGE_CONTROL_H
 
 /*
  * The text of package metadata: Debian control fields, dependency lists and version order

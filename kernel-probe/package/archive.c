@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens the archive inside a package with libarchive; no external filter program is ever run.
  */
-#include "pkgfile.h"
+#include "package/pkgfile.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the metadata texts of packages. */
-#include "control.h"
+#include "package/control.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recognises package files by content and reads their metadata. */
-#include "pkgfile.h"
-#include "control.h"
+#include "package/pkgfile.h"
+#include "package/control.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -180,7 +180,9 @@ int lab_package_read(const struct h2d_log *log, const char *path, bool quiet,
 	package->format = (enum h2d_lab_package_format)recognise(front, (size_t)n);
 	if (!package->format)
 		return h2d_fail(format_log, H2D_E_FORMAT,
-				"%s: no package: neither .deb, .rpm nor .pkg.tar", path);
+				"%s: neither a kernel module (.ko) nor a package (.deb, .rpm, "
+				".pkg.tar)",
+				path);
 	if (package->format != H2D_LAB_PACKAGE_RPM)
 		return read_metadata(format_log, package);
 	data = malloc(RPM_READ_BYTES);

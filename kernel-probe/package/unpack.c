@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unpacks a package below a directory of ours and never outside it. */
-#include "pkgfile.h"
+#include "package/pkgfile.h"
 
 #include <archive.h>
 #include <archive_entry.h>

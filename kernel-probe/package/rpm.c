@@ -5,7 +5,7 @@
  * version, four reserved, index count, store size), the index (tag, type, offset, count,
  * big-endian) and the store (rpm's docs/manual/format_v4.md).
  */
-#include "pkgfile.h"
+#include "package/pkgfile.h"
 
 #include <stdio.h>
 #include <stdlib.h>
