@@ -200,7 +200,6 @@ static void print(FILE *out, const struct h2d_doctor_facts *f, const struct h2d_
 static int report(struct h2d_cli *cli, const struct h2d_doctor_facts *f,
 		  const struct h2d_diagnosis *d)
 {
-	char reason[H2D_DOCTOR_LINE_BYTES * 4];
 	struct h2d_json j;
 	int exit;
 
@@ -221,9 +220,7 @@ static int report(struct h2d_cli *cli, const struct h2d_doctor_facts *f,
 	case H2D_DOCTOR_UNKNOWN:
 		break;
 	}
-	h2d_text_safe_copy(reason, sizeof(reason), d->findings[0].line,
-			   strlen(d->findings[0].line));
-	fprintf(stderr, "h2d: %s\n", reason);
+	h2d_cli_reason(cli, "%s", d->findings[0].line);
 	return H2D_EXIT_UNKNOWN;
 }
 

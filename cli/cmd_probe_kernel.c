@@ -1,21 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
 #include "core/hostfs.h"
 #include "host/kernel_verdict.h"
 #include "host/root.h"
+#include "package_module.h"
 #include "text.h"
 
 struct values {
-	const char *root, *release, *table, *measured;
-	bool no_module;
+	const char *root, *release, *table, *measured, *kernel_dir;
+	bool no_module, archive;
 };
 #define AT(member) offsetof(struct values, member)
 
 static const struct h2d_option options[] = {
 	{"kernel", 0, H2D_OPTION_TEXT, "RELEASE",
-	 "Judge this kernel. The default is the running one.", NULL, 0, AT(release), 0, 0},
+	 "Judge this kernel. The default is the running one. Its module is looked for below "
+	 "/lib/modules, else in its package.",
+	 NULL, 0, AT(release), 0, 0},
+	{"kernel-dir", 0, H2D_OPTION_TEXT, "DIR",
+	 "Folder of packages for --kernel. The default is $H2D_KERNEL_DIR. Then the cache is "
+	 "looked through.",
+	 NULL, H2D_WORD_FILE, AT(kernel_dir), 0, 0},
+	{"archive", 0, H2D_OPTION_FLAG, NULL,
+	 "Ask the distribution's archive for the package too. It is downloaded into the cache.",
+	 NULL, 0, AT(archive), 0, 0},
 	{"measured", 0, H2D_OPTION_TEXT, "FILE",
 	 "Document of h2d repro or h2d probe lab. What it says outweighs the rest.", NULL,
 	 H2D_WORD_FILE, AT(measured), 0, 0},
@@ -43,7 +54,7 @@ static void print_opinion(FILE *out, const char *label, const struct h2d_kernel_
 	char text[900];
 
 	if (o->given)
-		snprintf(text, sizeof(text), "%s, confidence %s: %s",
+		snprintf(text, sizeof(text), "%s (confidence %s): %s",
 			 o->policy != H2D_RETRY_UNKNOWN ? h2d_retry_policy_name(o->policy)
 			 : o->stall == H2D_STALL_NO	? "no stall"
 			 : o->stall == H2D_STALL_YES	? "stalls"
@@ -54,8 +65,14 @@ static void print_opinion(FILE *out, const char *label, const struct h2d_kernel_
 	line(out, label, text);
 }
 
-static void print(FILE *out, const struct h2d_kernel_verdict *v)
+static void print(FILE *out, const struct h2d_kernel_verdict *v, bool running)
 {
+	static const char *const agreements[] = {
+		[H2D_AGREEMENT_NONE] = "nobody has an opinion",
+		[H2D_AGREEMENT_SINGLE] = "one opinion, with nothing to compare it to",
+		[H2D_AGREEMENT_AGREE] = "they agree",
+		[H2D_AGREEMENT_CONFLICT] = "they contradict each other",
+	};
 	char text[640];
 
 	fprintf(out, "%s\n", v->summary);
@@ -67,28 +84,35 @@ static void print(FILE *out, const struct h2d_kernel_verdict *v)
 			 v->package_version[0] ? " " : "", v->package_version);
 		line(out, "package", text);
 	}
-	snprintf(text, sizeof(text), "%s, confidence %s", h2d_retry_policy_name(v->policy),
-		 v->agreement == H2D_AGREEMENT_NONE ? "none"
-						    : h2d_confidence_name(v->confidence));
+	snprintf(text, sizeof(text), "%s%s%s%s%s", h2d_retry_policy_name(v->policy),
+		 v->agreement == H2D_AGREEMENT_NONE ? "" : " (confidence ",
+		 v->agreement == H2D_AGREEMENT_NONE ? "" : h2d_confidence_name(v->confidence),
+		 v->agreement == H2D_AGREEMENT_NONE ? ""
+		 : v->is_prior_only ? ": only the table speaks, and a version proves nothing"
+				    : "",
+		 v->agreement == H2D_AGREEMENT_NONE ? "" : ")");
 	line(out, "retry policy", text);
 	print_opinion(out, "table", &v->prior);
 	print_opinion(out, "module file", &v->file);
 	print_opinion(out, "measurement", &v->measured);
-	line(out, "agreement", h2d_kernel_agreement_name(v->agreement));
+	line(out, "agreement", agreements[v->agreement]);
 	if (v->conflict[0])
 		line(out, "CONFLICT", v->conflict);
-	line(out, "driver",
-	     !v->driver_loaded	  ? "not loaded"
-	     : !v->driver_checked ? "loaded; whether it is the file that was read is not known"
-	     : v->driver_is_file  ? "loaded, and the file that was read"
-				  : "loaded, but not the file that was read");
+	/* Of another kernel than the running one nothing is loaded. */
+	if (running)
+		line(out, "driver",
+		     !v->driver_loaded ? "not loaded"
+		     : !v->driver_checked
+			     ? "loaded; whether it is the file that was read is not known"
+		     : v->driver_is_file ? "loaded, and the file that was read"
+					 : "loaded, but not the file that was read");
 	if (v->upgrade_to[0]) {
 		snprintf(text, sizeof(text), "%s (%s)", v->upgrade_to, v->upgrade_source);
 		line(out, "upgrade to", text);
 	}
 }
 
-static int tell(struct h2d_cli *cli, const struct h2d_kernel_verdict *v)
+static int tell(struct h2d_cli *cli, const struct h2d_kernel_verdict *v, bool running)
 {
 	struct h2d_json j;
 
@@ -101,7 +125,7 @@ static int tell(struct h2d_cli *cli, const struct h2d_kernel_verdict *v)
 		if (exit)
 			return exit;
 	} else if (!cli->common.quiet) {
-		print(cli->out, v);
+		print(cli->out, v, running);
 	}
 	/* A version can warn, but it cannot clear: changes are carried to other versions. */
 	if (v->stall == H2D_STALL_YES &&
@@ -109,9 +133,9 @@ static int tell(struct h2d_cli *cli, const struct h2d_kernel_verdict *v)
 		return H2D_EXIT_NEGATIVE;
 	if (v->stall == H2D_STALL_NO && !v->is_prior_only)
 		return H2D_EXIT_OK;
-	h2d_cli_warn(cli, "not proven: %s; %s",
-		     v->prior.given ? v->prior.statement : v->prior.why,
-		     v->file.given ? v->file.statement : v->file.why);
+	h2d_cli_reason(cli, "not proven: %s; %s",
+		       v->prior.given ? v->prior.statement : v->prior.why,
+		       v->file.given ? v->file.statement : v->file.why);
 	return H2D_EXIT_UNKNOWN;
 }
 
@@ -130,6 +154,25 @@ static int read_measured(struct h2d_cli *cli, const struct values *v, const char
 	return err ? h2d_cli_fail(cli, H2D_STAGE_INPUT, err, "%s", v->measured) : 0;
 }
 
+/* The module of a kernel that is not installed, in its package. */
+static int read_package(struct h2d_cli *cli, const struct values *v, const char *root,
+			struct h2d_module_report **module, char **why)
+{
+	const struct h2d_package_places places = {v->kernel_dir, !v->archive};
+	char path[H2D_HOSTFS_PATH_BYTES];
+
+	int exit;
+
+	if (!h2d_inspect_find(root, v->release, path, sizeof(path)))
+		return 0;
+	exit = h2d_cli_release_module(cli, &places, v->release, module, why);
+	if (!exit && !*module && !v->archive) {
+		free(*why);
+		*why = strdup("it is not at hand (--archive would ask the archive)");
+	}
+	return exit;
+}
+
 static int run(struct h2d_cli *cli, void *values, int count, char **words)
 {
 	const struct values *v = values;
@@ -138,6 +181,7 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 	struct h2d_kernel_measured measured;
 	struct h2d_kernel_verdict *verdict;
 	struct h2d_root root = {0};
+	char *why = NULL;
 	int exit = 0, err;
 
 	(void)count;
@@ -160,14 +204,20 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 	}
 	if (exit)
 		goto out;
+	if (v->release && !v->no_module)
+		exit = read_package(cli, v, root.path, &o.module, &why);
+	if (exit)
+		goto out;
+	o.module_why = why;
 	err = h2d_kernel_verdict_get(&o, &verdict);
 	if (err) {
 		exit = h2d_cli_fail(cli, H2D_STAGE_INPUT, err, "the kernel's verdict");
 		goto out;
 	}
-	exit = tell(cli, verdict);
+	exit = tell(cli, verdict, !v->release);
 	h2d_kernel_verdict_free(verdict);
 out:
+	free(why);
 	h2d_root_close(&root);
 	return exit;
 }
@@ -181,7 +231,9 @@ const struct h2d_command h2d_command_probe_kernel = {
 			"Asks three about the kernel's amdgpu driver and says where they "
 			"disagree: a table of known kernels (a prior, by distribution and "
 			"version), the module file that this kernel loads (see h2d probe "
-			"module), and a measurement, if one is given. The measurement "
+			"module; that of a kernel which is not installed is read in its "
+			"package where that is at hand), and a measurement, if one is given. "
+			"The measurement "
 			"outweighs "
 			"the file, the file outweighs the table: a distribution may carry a "
 			"change under any version number, and a driver can be replaced.",

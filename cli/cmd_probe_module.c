@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "core/hostfs.h"
 #include "core/mem.h"
 #include "host/root.h"
 #include "inspect/inspect.h"
-#include "lab/lab.h"
+#include "package_module.h"
 #include "text.h"
 
 struct values {
@@ -83,6 +88,24 @@ static bool is_module_file(const char *word)
 	       ends(word, ".ko.gz");
 }
 
+static bool is_package_file(const char *word)
+{
+	return ends(word, ".deb") || ends(word, ".rpm") || strstr(word, ".pkg.tar");
+}
+
+/* "NAME" or "NAME=VERSION" as an archive could have it (Debian policy 5.6.1, 5.6.12). */
+static bool is_package_name(const char *word)
+{
+	static const char lower[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	static const char more[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ+-.~:";
+	size_t name = strcspn(word, "=");
+
+	for (size_t i = 0; word[i]; i++)
+		if (i != name && !strchr(lower, word[i]) && !strchr(more, word[i]))
+			return false;
+	return name && strchr(lower, word[0]);
+}
+
 static int inspect_file(struct asked *a, const char *request, const char *path)
 {
 	struct entry *e = add(a, request);
@@ -96,38 +119,53 @@ static int inspect_file(struct asked *a, const char *request, const char *path)
 	return err ? h2d_cli_fail(a->cli, H2D_STAGE_INPUT, err, "%s", path) : 0;
 }
 
-/* The reason without the name before it, which is told anyway. */
-static const char *without_name(const char *why, const char *name)
+/* What the word is, by the file of that name where there is one. */
+static int take_word(struct asked *a, const char *word, const char **package, char **owned)
 {
-	size_t n = strlen(name);
+	unsigned char front[4] = {0};
+	struct stat st;
+	int fd;
 
-	return !strncmp(why, name, n) && !strncmp(why + n, ": ", 2) ? why + n + 2 : why;
+	*package = *owned = NULL;
+	if (is_module_file(word))
+		return inspect_file(a, word, word);
+	/* O_NONBLOCK: a FIFO is refused, not waited for. */
+	fd = open(word, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0) {
+		bool elf = !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+			   pread(fd, front, 4, 0) == 4 && !memcmp(front, "\177ELF", 4);
+
+		close(fd);
+		if (elf)
+			return inspect_file(a, word, word);
+		/* With a slash it cannot be taken for a name; nor can these. */
+		if (!strchr(word, '/') && !is_package_file(word) &&
+		    asprintf(owned, "./%s", word) < 0)
+			return no_memory(a);
+	} else if (errno != ENOENT) {
+		return h2d_cli_fail(a->cli, H2D_STAGE_INPUT,
+				    h2d_fail_errno(&a->log, errno, "%s", word), "%s", word);
+	} else if (!strchr(word, '/') && !is_package_name(word)) {
+		return h2d_cli_error(
+			a->cli, H2D_EXIT_INPUT,
+			"%s: there is no such file, and no package can have that name", word);
+	}
+	*package = *owned ? *owned : word;
+	return 0;
 }
 
 /* The first of a kernel's packages that holds the module. */
 static int inspect_packages(struct asked *a, const struct h2d_lab_packages *p)
 {
 	struct entry *e = add(a, p->request);
-	int err = H2D_E_NOT_FOUND;
 
 	if (!e)
 		return no_memory(a);
-	e->why = p->missing ? strdup(without_name(p->missing, p->request)) : NULL;
 	e->package_name = p->name ? strdup(p->name) : NULL;
 	e->package_version = p->version ? strdup(p->version) : NULL;
 	e->package_architecture = p->architecture ? strdup(p->architecture) : NULL;
 	e->package_origin = p->origin ? strdup(p->origin) : NULL;
-	for (size_t i = 0; !e->why && err == H2D_E_NOT_FOUND && i < p->path_count; i++)
-		err = h2d_inspect_package(p->paths[i], &a->log, &e->report);
-	if (e->why)
-		return 0;
-	if (err == H2D_E_NOT_FOUND) {
-		e->why = strdup("its packages have no amdgpu module");
-		return e->why ? 0 : no_memory(a);
-	}
-	if (err == H2D_E_UNAVAILABLE)
-		return h2d_cli_error(a->cli, H2D_EXIT_UNKNOWN, "%s", a->cli->message);
-	return err ? h2d_cli_fail(a->cli, H2D_STAGE_INPUT, err, "%s", p->request) : 0;
+	return h2d_cli_packages_module(a->cli, p, &e->report, &e->why);
 }
 
 static int find_packages(struct asked *a, const char *const *packages, size_t package_count,
@@ -190,16 +228,15 @@ static int inspect_running(struct asked *a)
 static int inspect_all(struct asked *a, int count, char **words)
 {
 	const char **packages = h2d_mem->calloc((size_t)count + 1, sizeof(*packages));
+	char **owned = h2d_mem->calloc((size_t)count + 1, sizeof(*owned));
 	size_t n = 0;
 	int exit = 0;
 
-	if (!packages)
-		return no_memory(a);
+	if (!packages || !owned)
+		exit = no_memory(a);
 	for (int i = 0; !exit && i < count; i++) {
-		if (is_module_file(words[i]))
-			exit = inspect_file(a, words[i], words[i]);
-		else
-			packages[n++] = words[i];
+		exit = take_word(a, words[i], &packages[n], &owned[i]);
+		n += packages[n] != NULL;
 	}
 	if (!exit && n)
 		exit = find_packages(a, packages, n, NULL, 0);
@@ -207,6 +244,9 @@ static int inspect_all(struct asked *a, int count, char **words)
 		exit = inspect_release(a, a->v->releases.items[i]);
 	if (!exit && !count && !a->v->releases.count)
 		exit = inspect_running(a);
+	for (int i = 0; owned && i < count; i++)
+		free(owned[i]);
+	free(owned);
 	free(packages);
 	return exit;
 }
@@ -355,10 +395,10 @@ static int exit_of(const struct asked *a)
 		const struct entry *e = &a->entries[i];
 
 		if (!e->report)
-			h2d_cli_warn(a->cli, "%s: %s", e->request, e->why);
+			h2d_cli_reason(a->cli, "%s: %s", e->request, e->why);
 		else if (e->report->retry_policy == H2D_RETRY_UNKNOWN)
-			h2d_cli_warn(a->cli, "%s: unknown: %s", e->request,
-				     e->report->retry_why);
+			h2d_cli_reason(a->cli, "%s: unknown: %s", e->request,
+				       e->report->retry_why);
 	}
 	return exit;
 }

@@ -266,7 +266,7 @@ static const char *unknown(const struct h2d_process *p)
 	return p->exited ? "the process ended while it was looked at" : NULL;
 }
 
-static int verdict(struct h2d_cli *cli, const struct h2d_process *p, const char **value)
+static int verdict(const struct h2d_process *p, const char **value)
 {
 	const char *why = unknown(p);
 
@@ -276,8 +276,6 @@ static int verdict(struct h2d_cli *cli, const struct h2d_process *p, const char 
 	}
 	if (why) {
 		*value = "unknown";
-		if (!cli->common.json)
-			fprintf(stderr, "h2d: cannot tell: %s\n", why);
 		return H2D_EXIT_UNKNOWN;
 	}
 	*value = p->checkpoint_count ? "not_copied" : "no_checkpoint";
@@ -289,7 +287,7 @@ static int report(struct h2d_cli *cli, const struct values *v, const struct h2d_
 {
 	struct h2d_trend trend;
 	const char *value;
-	int exit = verdict(cli, p, &value), end;
+	int exit = verdict(p, &value), end;
 	struct h2d_json j;
 
 	h2d_trend_of(w->samples, w->count, &trend);
@@ -308,9 +306,11 @@ static int report(struct h2d_cli *cli, const struct values *v, const struct h2d_
 		if (end)
 			return end;
 		if (exit == H2D_EXIT_UNKNOWN)
-			fprintf(stderr, "h2d: cannot tell: %s\n", unknown(p));
+			h2d_cli_reason(cli, "cannot tell: %s", unknown(p));
 		return exit;
 	}
+	if (exit == H2D_EXIT_UNKNOWN)
+		h2d_cli_reason(cli, "cannot tell: %s", unknown(p));
 	if (cli->common.quiet)
 		return exit;
 	print_process(cli, p, mem, v->all);
@@ -324,6 +324,10 @@ static int report(struct h2d_cli *cli, const struct values *v, const struct h2d_
 		fputs("no page of a checkpoint was copied into anonymous memory\n", cli->out);
 	} else if (!strcmp(value, "no_checkpoint")) {
 		fputs("it maps no checkpoint\n", cli->out);
+	} else {
+		fputs("cannot tell whether pages of a checkpoint were copied: ", cli->out);
+		h2d_text_safe(cli->out, unknown(p), strlen(unknown(p)));
+		fputc('\n', cli->out);
 	}
 	return exit;
 }
@@ -361,9 +365,10 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 		goto out;
 	rc = h2d_process_read(root.path, (int)pid, &log, &p);
 	if (rc) {
-		exit = rc == H2D_E_PERMISSION
-			       ? h2d_cli_error(cli, H2D_EXIT_UNKNOWN, "%s", cli->message)
-			       : h2d_cli_fail(cli, H2D_STAGE_INPUT, rc, "process %ld", pid);
+		/* What may not be looked at is no bad input. */
+		exit = h2d_cli_fail(cli,
+				    rc == H2D_E_PERMISSION ? H2D_STAGE_LOAD : H2D_STAGE_INPUT,
+				    rc, "process %ld", pid);
 		goto out;
 	}
 	h2d_memory_read(root.path, (int)pid, &mem);
@@ -390,9 +395,9 @@ const struct h2d_command h2d_command_probe_process = {
 			"copied into anonymous memory. Dirty pages of the file itself are no "
 			"evidence and are not counted.",
 			"The status is 1 when a checkpoint is mapped private and writable and "
-			"has anonymous or swapped pages, 77 when that cannot be told, for "
-			"example of another user's process, and 3 when there is no such "
-			"process.",
+			"has anonymous or swapped pages, 3 when there is no such process, 5 "
+			"when it may not be looked at (another user's), and 77 when it cannot "
+			"be told, for example because the process ended meanwhile.",
 			NULL,
 		},
 	.options = (const struct h2d_option_table *const[]){&table, NULL},

@@ -211,6 +211,8 @@ static void print_report(const struct run *r, const struct verdict *v)
 		fputs("the driver spent whole retry timeouts: this is the stall\n", out);
 	else if (!strcmp(v->value, "no_windows"))
 		fputs("no window was seen\n", out);
+	else
+		fprintf(out, "cannot tell: %s\n", v->reason);
 }
 
 /* ---- the document ---- */
@@ -286,7 +288,7 @@ static int report(struct run *r, char **words)
 		if (words[0])
 			fprintf(stderr, "h2d: the command was not started\n");
 	} else if (v.exit == H2D_EXIT_UNKNOWN) {
-		fprintf(stderr, "h2d: cannot tell: %s\n", v.reason);
+		h2d_cli_reason(r->cli, "cannot tell: %s", v.reason);
 	}
 	return v.exit;
 }

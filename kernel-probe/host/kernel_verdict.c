@@ -195,14 +195,19 @@ static void ask_file(const struct h2d_kernel_verdict_options *o, const struct h2
 		return;
 	}
 	/* A capture of the running kernel holds what was read in its module. */
-	if (v->release[0] && !h2d_inspect_find(o->root, v->release, path, sizeof(path)))
+	if (v->module)
+		err = 0;
+	else if (v->release[0] && !h2d_inspect_find(o->root, v->release, path, sizeof(path)))
 		err = h2d_inspect_file(path, log, &v->module);
 	else if (o->root && !o->release)
 		err = h2d_module_facts_read(o->root, &v->module);
 	else
 		err = H2D_E_NOT_FOUND;
 	if (err == H2D_E_NOT_FOUND) {
-		no_opinion(f, "there is no amdgpu module for this kernel below /lib/modules");
+		snprintf(f->why, sizeof(f->why),
+			 "there is no amdgpu module for this kernel below /lib/modules%s%.150s",
+			 o->module_why ? ", and its package: " : "",
+			 o->module_why ? o->module_why : "");
 		return;
 	}
 	if (err) {
@@ -359,8 +364,11 @@ int h2d_kernel_verdict_get(const struct h2d_kernel_verdict_options *options,
 		return H2D_E_INVALID;
 	log = (struct h2d_log){o.log, o.log_user};
 	v = h2d_mem->calloc(1, sizeof(*v));
-	if (!v)
+	if (!v) {
+		h2d_module_report_free(o.module);
 		return h2d_fail(&log, H2D_E_NOMEM, "the kernel's verdict");
+	}
+	v->module = o.module;
 	err = h2d_known_kernels_open(o.table, &log, &table);
 	if (!err)
 		err = read_machine(&o, table, v, like, sizeof(like));

@@ -62,6 +62,10 @@ struct h2d_kernel_verdict_options {
 	const char *release; /**< kernel to judge; NULL: the running one */
 	bool no_module;	     /**< do not read the module file (it takes about 0.2 s) */
 	const struct h2d_kernel_measured *measured; /**< or NULL */
+	/** A module of this kernel that was read elsewhere, for example in its package, in
+	 * place of the one below /lib/modules. Taken over, also on failure. NULL: none */
+	struct h2d_module_report *module;
+	const char *module_why; /**< why there is none elsewhere either, or NULL */
 };
 
 struct h2d_kernel_verdict {

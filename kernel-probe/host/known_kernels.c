@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/known_kernels.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <regex.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "abi/whole_file.h"
 #include "core/mem.h"
 
 enum { FILE_BYTES_MAX = 4 << 20, PATH_BYTES = 4096, GROUPS = 2 };
@@ -119,44 +119,26 @@ static bool installed(char *out, size_t cap)
 	       !access(out, R_OK);
 }
 
-static json_t *load_file(const char *path, json_error_t *error)
-{
-	json_t *root;
-	FILE *f = fopen(path, "rb");
-
-	if (!f)
-		return NULL;
-	/* Nothing longer than the bound is parsed. */
-	if (fseek(f, 0, SEEK_END) || ftell(f) < 0 || ftell(f) > FILE_BYTES_MAX) {
-		snprintf(error->text, sizeof(error->text), "too large, or no regular file");
-		error->line = 0;
-		fclose(f);
-		return NULL;
-	}
-	rewind(f);
-	root = json_loadf(f, JSON_REJECT_DUPLICATES, error);
-	fclose(f);
-	return root;
-}
-
 int h2d_known_kernels_open(const char *file, const struct h2d_log *log,
 			   struct h2d_known_kernels **out)
 {
 	struct h2d_known_kernels *t = h2d_mem->calloc(1, sizeof(*t));
 	json_error_t error = {0};
-	int err;
+	void *data = NULL;
+	size_t bytes;
+	int err = 0;
 
 	*out = NULL;
 	if (!t)
 		return h2d_fail(log, H2D_E_NOMEM, "the table of known kernels");
-	if (file && access(file, R_OK)) {
-		err = h2d_fail_errno(log, errno, "%s", file);
-		goto out;
-	}
 	if (file || installed(t->origin, sizeof(t->origin))) {
 		if (file)
 			snprintf(t->origin, sizeof(t->origin), "%s", file);
-		t->root = load_file(t->origin, &error);
+		err = h2d_whole_file_read(t->origin, FILE_BYTES_MAX, log, &data, &bytes);
+		if (err)
+			goto out;
+		t->root = json_loadb(data, bytes, JSON_REJECT_DUPLICATES, &error);
+		free(data);
 	} else {
 		snprintf(t->origin, sizeof(t->origin), "built in");
 		t->root = json_loadb((const char *)h2d_known_kernels_json,

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "abi/whole_file.h"
 #include "core/mem.h"
 #include "host/known_switches.h"
 
@@ -91,25 +92,24 @@ int h2d_switches_open(const char *file, const struct h2d_log *log, struct h2d_sw
 {
 	struct h2d_switches *s = h2d_mem->calloc(1, sizeof(*s));
 	const char *name = file ? file : "known-switches.json";
+	void *data = NULL;
 	json_error_t e;
+	size_t bytes;
 	int rc;
 
 	*out = NULL;
 	if (!s)
 		return h2d_fail(log, H2D_E_NOMEM, "out of memory");
-	if (file)
-		s->root = json_load_file(file, JSON_REJECT_DUPLICATES, &e);
-	else
-		s->root = json_loadb((const char *)h2d_known_switches, h2d_known_switches_bytes,
-				     JSON_REJECT_DUPLICATES, &e);
-	if (!s->root) {
-		rc = json_error_code(&e) == json_error_cannot_open_file
-			     ? h2d_fail(log, H2D_E_NOT_FOUND, "%s: %s", name, e.text)
+	rc = file ? h2d_whole_file_read(file, FILE_BYTES_MAX, log, &data, &bytes) : 0;
+	if (!rc) {
+		s->root =
+			data ? json_loadb(data, bytes, JSON_REJECT_DUPLICATES, &e)
+			     : json_loadb((const char *)h2d_known_switches,
+					  h2d_known_switches_bytes, JSON_REJECT_DUPLICATES, &e);
+		free(data);
+		rc = s->root ? check(log, name, s->root)
 			     : h2d_fail(log, H2D_E_FORMAT, "%s:%d: %s", name, e.line, e.text);
-		free(s);
-		return rc;
 	}
-	rc = check(log, name, s->root);
 	if (rc) {
 		h2d_switches_close(s);
 		return rc;
