@@ -287,7 +287,9 @@ static int report(struct run *r, char **words)
 			fprintf(stderr, "h2d:   %s\n", r->session.reasons[i]);
 		if (words[0])
 			fprintf(stderr, "h2d: the command was not started\n");
-	} else if (v.exit == H2D_EXIT_UNKNOWN) {
+	} else if (v.exit == H2D_EXIT_UNKNOWN &&
+		   (!words[0] || r->v->report || r->cli->common.json || r->cli->common.quiet)) {
+		/* Else the report, which says it too, is on stderr. */
 		h2d_cli_reason(r->cli, "cannot tell: %s", v.reason);
 	}
 	return v.exit;

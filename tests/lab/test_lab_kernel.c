@@ -153,7 +153,7 @@ static void by_name_and_version(void)
 	REQUIRE(count == 3);
 	CHECK(!kernels[0].missing);
 	CHECK_STR(kernels[0].image.version, "9.1.5-1");
-	CHECK(kernels[1].missing && strstr(kernels[1].missing, "9.1.7-1"));
+	CHECK(kernels[1].missing && strstr(kernels[1].request, "9.1.7-1"));
 	CHECK(kernels[2].missing && strstr(kernels[2].missing, "offline"));
 	free_all(&lab, kernels, count);
 }
