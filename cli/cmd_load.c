@@ -38,8 +38,8 @@ const struct h2d_command h2d_command_load = {
 	.description =
 		(const char *const[]){
 			"Moves the weights of a checkpoint to a device and reports path, "
-			"times, "
-			"throughput, memory, page cache and faults. The weights are released "
+			"times, throughput, memory, page cache and faults. The weights are "
+			"released "
 			"again: this command measures and proves, it does not serve.",
 			"Everything that is not asked for is computed from the machine, and "
 			"what "
@@ -48,9 +48,14 @@ const struct h2d_command h2d_command_load = {
 			"the whole load, planning and allocating included. Memory peaks are of "
 			"this "
 			"process, read every 10 ms.",
+			"Several devices, separated by commas, are filled in one go, and what "
+			"several of them want of a file is read once. --split says who gets "
+			"what. A GPU counts once; host and null may be named again, to try a "
+			"split out. Paths view, register and gds fill one device at a time.",
 			NULL,
 		},
 	.options = (const struct h2d_option_table *const[]){&table, &h2d_transfer_options,
+							    &h2d_split_options,
 							    &h2d_selection_options, NULL},
 	.values_bytes = sizeof(struct h2d_transfer_values),
 	.examples =
@@ -59,6 +64,12 @@ const struct h2d_command h2d_command_load = {
 			 "h2d load --verify model.safetensors"},
 			{"Compare a path with the default, nine times each",
 			 "h2d load --path mmap --repeat 9 --json model.gguf"},
+			{"Half of the layers to each of two GPUs",
+			 "h2d load --device cuda:0,cuda:1 --verify model.safetensors"},
+			{"Tensor parallel: outputs cut in rows, inputs in columns, the rest "
+			 "copied",
+			 "h2d load --device cuda:0,1,2,3 --split copy --split "
+			 "'*.[qkv]_proj.weight=rows' --split '*.o_proj.weight=columns' model"},
 			{"Only the layers 0 to 9",
 			 "h2d load --include '*layers.[0-9].*' model.safetensors.index.json"},
 			{0},

@@ -27,6 +27,7 @@ const struct h2d_command h2d_command_verify = {
 			NULL,
 		},
 	.options = (const struct h2d_option_table *const[]){&h2d_transfer_options,
+							    &h2d_split_options,
 							    &h2d_selection_options, NULL},
 	.values_bytes = sizeof(struct h2d_transfer_values),
 	.examples =

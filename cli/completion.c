@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "split.h"
 
 static void words(FILE *out, const char *const *list)
 {
@@ -30,11 +31,13 @@ static void option_values(FILE *out, const char *command, const struct h2d_optio
 		if (o->letter)
 			fprintf(out, " | '%s -%c'", command, o->letter);
 		fputs(") ", out);
-		if (o->choices || o->word == H2D_WORD_PATH || o->word == H2D_WORD_DEVICE) {
+		if (o->choices || o->word == H2D_WORD_PATH || o->word == H2D_WORD_DEVICE ||
+		    o->word == H2D_WORD_SHARE) {
 			fputs("mapfile -t COMPREPLY < <(compgen -W '", out);
-			words(out, o->choices		      ? o->choices
-				   : o->word == H2D_WORD_PATH ? h2d_path_names()
-							      : h2d_backend_names());
+			words(out, o->choices		       ? o->choices
+				   : o->word == H2D_WORD_PATH  ? h2d_path_names()
+				   : o->word == H2D_WORD_SHARE ? h2d_share_names
+							       : h2d_backend_names());
 			fputs("' -- \"$cur\")", out);
 		} else if (o->word == H2D_WORD_FILE) {
 			fputs("_h2d_files", out);

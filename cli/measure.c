@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "path/table.h"
 #include "progress.h"
 #include "text.h"
 
@@ -66,8 +67,8 @@ static int take_tensors(struct h2d_sample *s, const struct h2d_weights *weights)
 	return 0;
 }
 
-static int verify(struct h2d_cli *cli, struct h2d_measurement *m, struct h2d_sample *s,
-		  const struct h2d_load_opts *load_opts, const struct h2d_weights *weights)
+static int verify_part(struct h2d_cli *cli, const struct h2d_load_opts *load_opts,
+		       const struct h2d_weights *weights, struct h2d_sample_part *part)
 {
 	struct h2d_load_opts opts = *load_opts;
 	struct h2d_progress progress;
@@ -77,33 +78,70 @@ static int verify(struct h2d_cli *cli, struct h2d_measurement *m, struct h2d_sam
 	h2d_progress_begin(&progress, cli, "verify");
 	opts.progress = h2d_progress_update;
 	opts.progress_user = &progress;
-	s->verify = (struct h2d_verify_result)H2D_OPTS(s->verify);
-	rc = h2d_verify(weights, &opts, &s->verify);
+	part->verify = (struct h2d_verify_result)H2D_OPTS(part->verify);
+	rc = h2d_verify(weights, &opts, &part->verify);
 	h2d_progress_end(&progress, !rc);
-	s->verify_ns = h2d_now_ns() - begin;
-	if (rc && rc != H2D_E_MISMATCH)
-		return rc;
-	s->verified = !rc;
-	m->mismatch |= rc == H2D_E_MISMATCH;
-	return 0;
+	part->verify_ns = h2d_now_ns() - begin;
+	part->verified = !rc;
+	return rc == H2D_E_MISMATCH ? 0 : rc;
 }
 
-/* Since the device was opened; zeros where it does not count. */
-static struct h2d_hmm_total hmm_total(struct h2d_device *dev)
+static int verify(struct h2d_cli *cli, struct h2d_measurement *m, struct h2d_sample *s,
+		  const struct h2d_load_opts *opts, struct h2d_weights *const *weights)
 {
-	struct h2d_hmm_count count = {0};
+	int rc = 0;
 
-	if ((dev->caps & H2D_DEV_HMM) && dev->backend->hmm_count)
-		dev->backend->hmm_count(dev, &count);
-	return count.total;
+	s->verified = true;
+	for (uint32_t d = 0; !rc && d < m->device_count; d++) {
+		struct h2d_sample_part *part = &s->parts[d];
+		struct h2d_verify_result sum;
+
+		rc = verify_part(cli, opts, weights[d], part);
+		sum = part->verify;
+		sum.tensor_count += s->verify.tensor_count;
+		sum.compared_bytes += s->verify.compared_bytes;
+		if (!s->verified) {
+			sum.mismatch_tensor = s->verify.mismatch_tensor;
+			sum.mismatch_offset = s->verify.mismatch_offset;
+		}
+		s->verify = sum;
+		s->verify_ns += part->verify_ns;
+		s->verified &= part->verified;
+	}
+	m->mismatch |= !rc && !s->verified;
+	return rc;
 }
 
-static void take_hmm(struct h2d_sample *s, struct h2d_device *dev,
+static bool counts_hmm(const struct h2d_device *dev)
+{
+	return (dev->caps & H2D_DEV_HMM) && dev->backend->hmm_count;
+}
+
+/* Since the devices were opened; zeros where they do not count. */
+static struct h2d_hmm_total hmm_total(const struct h2d_measurement *m)
+{
+	struct h2d_hmm_total sum = {0};
+
+	for (uint32_t d = 0; d < m->device_count; d++) {
+		struct h2d_hmm_count count = {0};
+
+		if (counts_hmm(m->devs[d]))
+			m->devs[d]->backend->hmm_count(m->devs[d], &count);
+		sum.requests += count.total.requests;
+		sum.restarts += count.total.restarts;
+		sum.windows += count.total.windows;
+		sum.notifier_callbacks += count.total.notifier_callbacks;
+	}
+	return sum;
+}
+
+static void take_hmm(struct h2d_sample *s, const struct h2d_measurement *m,
 		     const struct h2d_hmm_total *before)
 {
-	const struct h2d_hmm_total after = hmm_total(dev);
+	const struct h2d_hmm_total after = hmm_total(m);
 
-	s->hmm_visible = (dev->caps & H2D_DEV_HMM) && dev->backend->hmm_count;
+	for (uint32_t d = 0; d < m->device_count; d++)
+		s->hmm_visible |= counts_hmm(m->devs[d]);
 	s->hmm = (struct h2d_hmm_total){
 		.requests = after.requests - before->requests,
 		.restarts = after.restarts - before->restarts,
@@ -112,11 +150,45 @@ static void take_hmm(struct h2d_sample *s, struct h2d_device *dev,
 	};
 }
 
+/* The reports of several devices speak of the load as a whole, except what each of them got. */
+static int take_reports(struct h2d_sample *s, struct h2d_measurement *m,
+			struct h2d_weights *const *weights)
+{
+	uint64_t loaded = 0, tensors = 0;
+	int rc = 0;
+
+	s->parts = calloc(m->device_count, sizeof(*s->parts));
+	if (!s->parts)
+		return H2D_E_NOMEM;
+	for (uint32_t d = 0; !rc && d < m->device_count; d++) {
+		struct h2d_report report = H2D_OPTS(report);
+
+		rc = h2d_weights_report(weights[d], &report);
+		if (!rc && !d)
+			take_report(s, &report);
+		s->parts[d].loaded_bytes = report.loaded_bytes;
+		s->parts[d].tensor_count = report.tensor_count;
+		loaded += report.loaded_bytes;
+		tensors += report.tensor_count;
+	}
+	s->loaded_bytes = loaded;
+	s->tensor_count = tensors;
+	return rc;
+}
+
+static int load_weights(struct h2d_measurement *m, const struct h2d_load_opts *opts,
+			struct h2d_weights **weights)
+{
+	if (m->device_count == 1)
+		return h2d_load(m->in.ckpt, m->devs[0], opts, weights);
+	return h2d_load_split(m->in.ckpt, m->devs, m->device_count, h2d_split_part, &m->split,
+			      opts, weights);
+}
+
 static int load_once(struct h2d_cli *cli, struct h2d_transfer_values *v,
 		     struct h2d_measurement *m, struct h2d_sample *s)
 {
-	struct h2d_report report = H2D_OPTS(report);
-	struct h2d_weights *weights = NULL;
+	struct h2d_weights *weights[H2D_DEVICES_MAX] = {NULL};
 	struct h2d_progress progress;
 	struct h2d_load_opts opts;
 	struct rusage before, after;
@@ -131,11 +203,11 @@ static int load_once(struct h2d_cli *cli, struct h2d_transfer_values *v,
 	opts.progress = h2d_progress_update;
 	opts.progress_user = &progress;
 	h2d_input_cache_all(&m->in, &s->cache_before);
-	hmm = hmm_total(m->dev);
+	hmm = hmm_total(m);
 	getrusage(RUSAGE_SELF, &before);
-	rc = h2d_load(m->in.ckpt, m->dev, &opts, &weights);
+	rc = load_weights(m, &opts, weights);
 	getrusage(RUSAGE_SELF, &after);
-	take_hmm(s, m->dev, &hmm);
+	take_hmm(s, m, &hmm);
 	h2d_progress_end(&progress, !rc);
 	if (rc)
 		return rc;
@@ -143,15 +215,14 @@ static int load_once(struct h2d_cli *cli, struct h2d_transfer_values *v,
 	h2d_input_cache_all(&m->in, &s->cache_after);
 	s->major_faults = (uint64_t)(after.ru_majflt - before.ru_majflt);
 	s->minor_faults = (uint64_t)(after.ru_minflt - before.ru_minflt);
-	rc = h2d_weights_report(weights, &report);
-	if (!rc)
-		take_report(s, &report);
+	rc = take_reports(s, m, weights);
 	if (!rc && v->per_tensor)
-		rc = take_tensors(s, weights);
+		rc = take_tensors(s, weights[0]);
 	if (!rc && v->verify)
 		rc = verify(cli, m, s, &opts, weights);
 	begin = h2d_now_ns();
-	h2d_weights_free(weights);
+	for (uint32_t d = 0; d < m->device_count; d++)
+		h2d_weights_free(weights[d]);
 	s->free_ns = h2d_now_ns() - begin;
 	return rc;
 }
@@ -175,6 +246,51 @@ static int check_trace(struct h2d_cli *cli, const char *path)
 	return H2D_EXIT_OK;
 }
 
+/* What makes no sense on any machine. What cannot run on this one the library refuses. */
+static int check_words(struct h2d_cli *cli, const struct h2d_transfer_values *v)
+{
+	const struct h2d_path *path = h2d_path_find(v->path ? v->path : "auto");
+
+	if (v->present && strcmp(v->present, "none") && !(path->flags & H2D_PATH_PRESENT))
+		return h2d_cli_usage(cli, "path %s has no mapping that could be made present",
+				     path->name);
+	if (v->trace && path->source == H2D_SOURCE_VIEW)
+		return h2d_cli_usage(cli,
+				     "path %s reads and copies nothing that could be traced",
+				     path->name);
+	return check_trace(cli, v->trace);
+}
+
+/* With several devices: who gets what. */
+static int share(struct h2d_cli *cli, const struct h2d_transfer_values *v,
+		 struct h2d_measurement *m)
+{
+	const struct h2d_path *path = h2d_path_find(v->path ? v->path : "auto");
+
+	if (m->device_count == 1) {
+		if (v->split.count)
+			return h2d_cli_usage(cli, "--split divides among several devices: "
+						  "name them with --device, for example "
+						  "--device cuda:0,cuda:1");
+		return H2D_EXIT_OK;
+	}
+	if (v->per_tensor)
+		return h2d_cli_usage(cli, "--per-tensor: tensors are timed on one device at a "
+					  "time");
+	if (h2d_path_one_device(path))
+		return h2d_cli_usage(cli, "--path %s fills one device at a time", path->name);
+	return h2d_split_decide(cli, &m->in, &v->selection, &v->split, m->device_count,
+				&m->split);
+}
+
+static void warn_of_empty(struct h2d_cli *cli, const struct h2d_measurement *m)
+{
+	for (uint32_t d = 0; d < m->device_count; d++)
+		if (!m->samples[0].parts[d].tensor_count && m->device_count > 1)
+			h2d_cli_warn(cli, "device %s (number %u) gets no tensor by this split",
+				     m->devices[d].name, d);
+}
+
 int h2d_measure(struct h2d_cli *cli, struct h2d_transfer_values *v, const char *checkpoint,
 		struct h2d_measurement *m)
 {
@@ -182,7 +298,7 @@ int h2d_measure(struct h2d_cli *cli, struct h2d_transfer_values *v, const char *
 	int exit, rc = 0;
 
 	memset(m, 0, sizeof(*m));
-	exit = check_trace(cli, v->trace);
+	exit = check_words(cli, v);
 	if (exit)
 		return exit;
 	exit = h2d_input_open(cli, checkpoint, &m->in);
@@ -191,8 +307,10 @@ int h2d_measure(struct h2d_cli *cli, struct h2d_transfer_values *v, const char *
 	if (exit)
 		return exit;
 	begin = h2d_now_ns();
-	exit = h2d_transfer_device(cli, v, v->verify, &m->dev, &m->device);
+	exit = h2d_transfer_devices(cli, v, v->verify, m->devs, m->devices, &m->device_count);
 	m->device_open_ns = h2d_now_ns() - begin;
+	if (!exit)
+		exit = share(cli, v, m);
 	if (exit)
 		return exit;
 	m->samples = calloc(repeat, sizeof(*m->samples));
@@ -206,6 +324,7 @@ int h2d_measure(struct h2d_cli *cli, struct h2d_transfer_values *v, const char *
 	h2d_memory_stop(&m->memory);
 	if (rc)
 		return h2d_cli_fail(cli, H2D_STAGE_LOAD, rc, "%s", checkpoint);
+	warn_of_empty(cli, m);
 	return m->mismatch ? H2D_EXIT_NEGATIVE : H2D_EXIT_OK;
 }
 
@@ -219,11 +338,14 @@ void h2d_measurement_release(struct h2d_measurement *m)
 		free(s->reason);
 		for (uint32_t k = 0; k < s->extent_count; k++)
 			free(s->extent_path[k]);
+		free(s->parts);
 		free(s->tensors);
 		free(s->tensor_indexes);
 	}
 	free(m->samples);
-	h2d_device_close(m->dev);
+	for (uint32_t d = 0; d < m->device_count; d++)
+		h2d_device_close(m->devs[d]);
+	h2d_split_release(&m->split);
 	h2d_input_close(&m->in);
 	memset(m, 0, sizeof(*m));
 }
@@ -267,11 +389,18 @@ static int report(struct h2d_cli *cli, const struct h2d_transfer_values *v,
 	} else if (!cli->common.quiet) {
 		h2d_measurement_print(cli, v, m);
 	}
-	if (exit == H2D_EXIT_NEGATIVE)
-		h2d_cli_error(
-			cli, exit, "%s: tensor %s differs from byte %llu on", m->in.info.path,
-			h2d_input_name(&m->in, s->verify.mismatch_tensor, name, sizeof(name)),
-			(unsigned long long)s->verify.mismatch_offset);
+	for (uint32_t d = 0; exit == H2D_EXIT_NEGATIVE && d < m->device_count; d++)
+		if (!s->parts[d].verified) {
+			const struct h2d_verify_result *r = &s->parts[d].verify;
+
+			h2d_input_name(&m->in, r->mismatch_tensor, name, sizeof(name));
+			h2d_cli_error(cli, exit, "%s: tensor %s differs from byte %llu on%s%s",
+				      m->in.info.path, name,
+				      (unsigned long long)r->mismatch_offset,
+				      m->device_count > 1 ? " on device " : "",
+				      m->device_count > 1 ? m->devices[d].name : "");
+			break;
+		}
 	return exit;
 }
 

@@ -9,11 +9,21 @@
 
 #include "device/device.h"
 #include "memory.h"
+#include "split.h"
 #include "transfer_options.h"
 
 enum { H2D_EXTENT_KINDS = 8 };
 
-/** One load. Strings are copies. */
+/** What one of the devices got of a load. */
+struct h2d_sample_part {
+	uint64_t loaded_bytes, tensor_count;
+	bool verified;
+	struct h2d_verify_result verify;
+	uint64_t verify_ns;
+};
+
+/** One load. Strings are copies. Of several devices, sums; `verify` is then that of the first
+ *  device that differed, else the sum. */
 struct h2d_sample {
 	uint64_t plan_ns, allocate_ns, transfer_ns, total_ns, free_ns;
 	uint64_t loaded_bytes, read_bytes, tensor_count, chunk_count, copy_count;
@@ -31,6 +41,7 @@ struct h2d_sample {
 	bool verified;
 	struct h2d_verify_result verify;
 	uint64_t verify_ns;
+	struct h2d_sample_part *parts; /* by device */
 	/* --per-tensor: one entry for each of tensor_count */
 	struct h2d_tensor_report *tensors;
 	uint64_t *tensor_indexes;
@@ -38,8 +49,10 @@ struct h2d_sample {
 
 struct h2d_measurement {
 	struct h2d_input in;
-	struct h2d_device *dev;
-	struct h2d_device_info device;
+	struct h2d_device *devs[H2D_DEVICES_MAX];
+	struct h2d_device_info devices[H2D_DEVICES_MAX];
+	uint32_t device_count;
+	struct h2d_split split; /**< of several devices */
 	uint64_t device_open_ns;
 	struct h2d_memory_sampler memory;
 	struct h2d_sample *samples;

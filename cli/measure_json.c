@@ -3,15 +3,8 @@
 
 #include "measure.h"
 
-static void device_json(struct h2d_json *j, const struct h2d_transfer_values *v,
-			const struct h2d_device_info *d)
+static void hardware_json(struct h2d_json *j, const struct h2d_device_info *d)
 {
-	h2d_json_object_begin(j, "device");
-	h2d_json_string(j, "name", d->name);
-	h2d_json_string(j, "backend", d->backend);
-	h2d_json_bool(j, "by_default", !v->device);
-	if (!v->device)
-		h2d_json_string(j, "default_reason", h2d_default_device_why());
 	if (d->hardware && d->hardware[0])
 		h2d_json_string(j, "hardware", d->hardware);
 	else
@@ -37,6 +30,53 @@ static void device_json(struct h2d_json *j, const struct h2d_transfer_values *v,
 	else
 		h2d_cli_null(j, "unified", "unknown");
 	h2d_json_bool(j, "readable", d->readable);
+}
+
+/* All of them as one: what they have in common. */
+static void joint_json(struct h2d_json *j, const struct h2d_measurement *m)
+{
+	static const char *const own[] = {"hardware",  "memory_bytes", "memory_free_bytes",
+					  "numa_node", "pci_address",  "unified",
+					  NULL};
+	char names[H2D_DEVICES_MAX * H2D_DEVICE_SPEC_BYTES] = "", backends[256] = "";
+	bool readable = true;
+
+	for (uint32_t d = 0; d < m->device_count; d++) {
+		const char *backend = m->devices[d].backend;
+		size_t used = strlen(names), end = strlen(backends);
+		bool told = false;
+
+		snprintf(names + used, sizeof(names) - used, "%s%s", d ? "," : "",
+			 m->devices[d].name);
+		for (uint32_t i = 0; i < d; i++)
+			told |= !strcmp(m->devices[i].backend, backend);
+		if (!told)
+			snprintf(backends + end, sizeof(backends) - end, "%s%s", end ? "," : "",
+				 backend);
+		readable &= m->devices[d].readable != 0;
+	}
+	h2d_json_string(j, "name", names);
+	h2d_json_string(j, "backend", backends);
+	h2d_json_bool(j, "by_default", false);
+	for (int i = 0; own[i]; i++)
+		h2d_cli_null(j, own[i], "several devices: see devices");
+	h2d_json_bool(j, "readable", readable);
+}
+
+static void device_json(struct h2d_json *j, const struct h2d_transfer_values *v,
+			const struct h2d_measurement *m)
+{
+	h2d_json_object_begin(j, "device");
+	if (m->device_count > 1) {
+		joint_json(j, m);
+	} else {
+		h2d_json_string(j, "name", m->devices[0].name);
+		h2d_json_string(j, "backend", m->devices[0].backend);
+		h2d_json_bool(j, "by_default", !v->device);
+		if (!v->device)
+			h2d_json_string(j, "default_reason", h2d_default_device_why());
+		hardware_json(j, &m->devices[0]);
+	}
 	h2d_json_object_end(j);
 }
 
@@ -125,28 +165,65 @@ static void hmm_json(struct h2d_json *j, const struct h2d_sample *s)
 	h2d_json_object_end(j);
 }
 
+/* `hashed`: all that was compared was read in one go, so that it has one hash. */
 static void verify_json(struct h2d_json *j, const struct h2d_measurement *m,
-			const struct h2d_sample *s)
+			const struct h2d_verify_result *r, bool ok, uint64_t elapsed_ns,
+			bool hashed)
 {
 	struct h2d_tensor_info t = H2D_OPTS(t);
 
 	h2d_json_object_begin(j, "verify");
-	h2d_json_string(j, "algorithm", s->verify.algorithm);
-	h2d_json_u64(j, "tensor_count", s->verify.tensor_count);
-	h2d_json_u64(j, "compared_bytes", s->verify.compared_bytes);
-	h2d_json_bool(j, "ok", s->verified);
-	if (s->verified)
+	h2d_json_string(j, "algorithm", r->algorithm);
+	h2d_json_u64(j, "tensor_count", r->tensor_count);
+	h2d_json_u64(j, "compared_bytes", r->compared_bytes);
+	h2d_json_bool(j, "ok", ok);
+	if (ok && hashed)
 		h2d_json_stringf(j, "xxh3_128", "%016llx%016llx",
-				 (unsigned long long)s->verify.hash_high,
-				 (unsigned long long)s->verify.hash_low);
-	h2d_json_u64(j, "elapsed_ns", s->verify_ns);
-	if (!s->verified && !h2d_checkpoint_tensor(m->in.ckpt, s->verify.mismatch_tensor, &t)) {
+				 (unsigned long long)r->hash_high,
+				 (unsigned long long)r->hash_low);
+	h2d_json_u64(j, "elapsed_ns", elapsed_ns);
+	if (!ok && !h2d_checkpoint_tensor(m->in.ckpt, r->mismatch_tensor, &t)) {
 		h2d_json_object_begin(j, "mismatch");
 		h2d_name_json(j, t.name, t.name_bytes);
-		h2d_json_u64(j, "offset_bytes", s->verify.mismatch_offset);
+		h2d_json_u64(j, "offset_bytes", r->mismatch_offset);
 		h2d_json_object_end(j);
 	}
 	h2d_json_object_end(j);
+}
+
+static void verify_all_json(struct h2d_json *j, const struct h2d_measurement *m,
+			    const struct h2d_sample *s)
+{
+	verify_json(j, m, &s->verify, s->verified, s->verify_ns, m->device_count == 1);
+}
+
+/* What each of several devices is and got. */
+static void devices_json(struct h2d_json *j, const struct h2d_transfer_values *v,
+			 const struct h2d_measurement *m, const struct h2d_sample *s)
+{
+	if (m->device_count < 2)
+		return;
+	h2d_json_array_begin(j, "devices");
+	for (uint32_t d = 0; d < m->device_count; d++) {
+		const struct h2d_sample_part *part = &s->parts[d];
+
+		h2d_json_object_begin(j, NULL);
+		h2d_json_string(j, "name", m->devices[d].name);
+		h2d_json_string(j, "backend", m->devices[d].backend);
+		hardware_json(j, &m->devices[d]);
+		h2d_json_u64(j, "tensor_count", part->tensor_count);
+		h2d_json_u64(j, "loaded_bytes", part->loaded_bytes);
+		if (v->verify)
+			verify_json(j, m, &part->verify, part->verified, part->verify_ns, true);
+		h2d_json_object_end(j);
+	}
+	h2d_json_array_end(j);
+	h2d_json_array_begin(j, "split");
+	for (size_t i = 0; i < v->split.count; i++)
+		h2d_json_string(j, NULL, v->split.items[i]);
+	if (!v->split.count)
+		h2d_json_string(j, NULL, "layers");
+	h2d_json_array_end(j);
 }
 
 static void memory_json(struct h2d_json *j, const struct h2d_measurement *m,
@@ -207,7 +284,7 @@ static void samples_json(struct h2d_json *j, const struct h2d_transfer_values *v
 		faults_json(j, s);
 		hmm_json(j, s);
 		if (v->verify)
-			verify_json(j, m, s);
+			verify_all_json(j, m, s);
 		h2d_json_object_end(j);
 	}
 	h2d_json_array_end(j);
@@ -247,9 +324,10 @@ int h2d_measurement_document(struct h2d_cli *cli, const struct h2d_transfer_valu
 	const struct h2d_sample *s = h2d_measurement_reported(m);
 	struct h2d_json j;
 
-	h2d_cli_document(cli, &j, schema, 1, 0);
+	h2d_cli_document(cli, &j, schema, 1, 1);
 	h2d_input_json(cli, &j, &m->in);
-	device_json(&j, v, &m->device);
+	device_json(&j, v, m);
+	devices_json(&j, v, m, s);
 	path_json(&j, s);
 	timing_json(&j, m, s);
 	throughput_json(&j, s);
@@ -259,7 +337,7 @@ int h2d_measurement_document(struct h2d_cli *cli, const struct h2d_transfer_valu
 	hmm_json(&j, s);
 	engine_json(&j, v, s);
 	if (v->verify)
-		verify_json(&j, m, s);
+		verify_all_json(&j, m, s);
 	if (v->repeat)
 		samples_json(&j, v, m);
 	if (v->per_tensor)

@@ -44,13 +44,15 @@ static void print_time(FILE *out, const struct h2d_measurement *m, const struct 
 		allocate, transfer);
 }
 
-static void print_throughput(FILE *out, const struct h2d_sample *s)
+static void print_throughput(FILE *out, const struct h2d_measurement *m,
+			     const struct h2d_sample *s)
 {
+	const char *what = m->device_count > 1 ? "part" : "tensor";
 	char size[32], rate[32];
 
 	h2d_text_bytes(size, sizeof(size), s->loaded_bytes);
 	label(out, "loaded");
-	fprintf(out, "%s in %llu tensor%s", size, (unsigned long long)s->tensor_count,
+	fprintf(out, "%s in %llu %s%s", size, (unsigned long long)s->tensor_count, what,
 		s->tensor_count == 1 ? "" : "s");
 	if (s->path_used && strcmp(s->path_used, "view") && s->total_ns) {
 		h2d_text_bytes(rate, sizeof(rate),
@@ -173,6 +175,27 @@ static void print_samples(FILE *out, const struct h2d_measurement *m)
 		high);
 }
 
+static void print_devices(FILE *out, const struct h2d_transfer_values *v,
+			  const struct h2d_measurement *m, const struct h2d_sample *s)
+{
+	for (uint32_t d = 0; d < m->device_count; d++) {
+		const struct h2d_device_info *info = &m->devices[d];
+		const struct h2d_sample_part *part = &s->parts[d];
+		char size[32];
+
+		label(out, d ? "" : "device");
+		fprintf(out, "%s%s%s%s", info->name,
+			info->hardware && info->hardware[0] ? ", " : "",
+			info->hardware ? info->hardware : "", v->device ? "" : " (by default)");
+		h2d_text_bytes(size, sizeof(size), part->loaded_bytes);
+		if (m->device_count > 1)
+			fprintf(out, ": %s in %llu tensor%s", size,
+				(unsigned long long)part->tensor_count,
+				part->tensor_count == 1 ? "" : "s");
+		fputc('\n', out);
+	}
+}
+
 void h2d_measurement_print(struct h2d_cli *cli, const struct h2d_transfer_values *v,
 			   const struct h2d_measurement *m)
 {
@@ -181,13 +204,10 @@ void h2d_measurement_print(struct h2d_cli *cli, const struct h2d_transfer_values
 
 	label(out, "checkpoint");
 	h2d_input_print(cli, &m->in);
-	label(out, "device");
-	fprintf(out, "%s%s%s%s\n", m->device.name,
-		m->device.hardware && m->device.hardware[0] ? ", " : "",
-		m->device.hardware ? m->device.hardware : "", v->device ? "" : " (by default)");
+	print_devices(out, v, m, s);
 	print_path(out, v, s);
 	print_time(out, m, s);
-	print_throughput(out, s);
+	print_throughput(out, m, s);
 	print_memory(out, m, s);
 	print_cache(out, s);
 	label(out, "faults");

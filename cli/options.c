@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "core/checked.h"
+#include "transfer_options.h"
 
 const char *h2d_size_parse(const char *text, uint64_t *bytes)
 {
@@ -82,17 +83,24 @@ static int wrong_choice(struct h2d_cli *cli, const struct h2d_option *o, const c
 	return -1;
 }
 
-/* The name before the first colon; what follows is for the back-end to judge. */
+/* The names before the first colons; what follows them is for the back-ends to judge. */
 static int check_device(struct h2d_cli *cli, const struct h2d_option *o, const char *text)
 {
-	size_t bytes = strcspn(text, ":");
-	char name[64];
+	char spec[H2D_DEVICE_SPEC_BYTES] = "";
+	int got;
 
-	if (h2d_word_in(h2d_backend_names(), text, bytes) ||
-	    h2d_word_in(h2d_known_backends, text, bytes))
-		return 0;
-	snprintf(name, sizeof(name), "%.*s", (int)(bytes < 60 ? bytes : 60), text);
-	return wrong_choice(cli, o, name, h2d_known_backends);
+	while ((got = h2d_device_list_next(&text, spec, sizeof(spec))) > 0) {
+		size_t bytes = strcspn(spec, ":,");
+
+		if (h2d_word_in(h2d_backend_names(), spec, bytes) ||
+		    h2d_word_in(h2d_known_backends, spec, bytes))
+			continue;
+		spec[bytes] = 0;
+		return wrong_choice(cli, o, spec, h2d_known_backends);
+	}
+	if (got)
+		h2d_cli_usage(cli, "--%s: too long a name of a device", o->name);
+	return got;
 }
 
 static int check_text(struct h2d_cli *cli, const struct h2d_option *o, const char *text)

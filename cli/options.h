@@ -29,6 +29,7 @@ enum h2d_word_kind {
 	H2D_WORD_FILE,
 	H2D_WORD_PATH,	  /**< a transfer path */
 	H2D_WORD_DEVICE,  /**< a device spec */
+	H2D_WORD_SHARE,	  /**< a rule of --split */
 	H2D_WORD_COMMAND, /**< a sub-command of h2d */
 };
 

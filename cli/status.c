@@ -44,6 +44,9 @@ enum h2d_exit h2d_exit_status(int status, enum h2d_stage stage)
 		 */
 		return status == H2D_E_INVALID ? H2D_EXIT_USAGE : H2D_EXIT_DEVICE;
 	case H2D_STAGE_LOAD:
+		/* A path that this device cannot take is no slip: another one may. */
+		if (status == H2D_E_UNSUPPORTED)
+			return H2D_EXIT_UNKNOWN;
 		/* A data file that is gone since the checkpoint was opened. */
 		return status == H2D_E_NOT_FOUND ? H2D_EXIT_INPUT : H2D_EXIT_USAGE;
 	case H2D_STAGE_USAGE:

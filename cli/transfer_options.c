@@ -10,8 +10,7 @@
 static const struct h2d_option transfer[] = {
 	{"device", 0, H2D_OPTION_TEXT, "DEVICE",
 	 "Device that the weights go to. For example host, null or hip:0. Without it: hip, "
-	 "else "
-	 "cuda, else an OpenCL GPU, else host.",
+	 "else cuda, else an OpenCL GPU, else host.",
 	 NULL, H2D_WORD_DEVICE, AT(device), 0, 0},
 	{"path", 0, H2D_OPTION_TEXT, "PATH",
 	 "Transfer path by which the bytes travel. The default is auto.", NULL, H2D_WORD_PATH,
@@ -77,39 +76,107 @@ void h2d_transfer_opts(struct h2d_cli *cli, struct h2d_transfer_values *v,
 	opts->trace_path = v->trace;
 }
 
-int h2d_transfer_device(struct h2d_cli *cli, const struct h2d_transfer_values *v, bool readable,
-			struct h2d_device **dev, struct h2d_device_info *info)
+static int open_one(struct h2d_cli *cli, const char *spec, bool readable,
+		    struct h2d_device **dev, struct h2d_device_info *info)
 {
 	struct h2d_device_opts opts = H2D_OPTS(opts);
-	const char *spec = v->device ? v->device : h2d_default_device();
 	int rc;
 
+	*dev = NULL;
 	if (!h2d_word_in(h2d_backend_names(), spec, strcspn(spec, ":,")))
 		return h2d_cli_error(cli, H2D_EXIT_DEVICE,
 				     "device %s: not available: not part of this build", spec);
 	*info = (struct h2d_device_info)H2D_OPTS(*info);
 	opts.log = h2d_cli_log;
 	opts.log_user = cli;
-	if (!v->device && h2d_default_device_why()[0]) {
-		char line[768];
-
-		snprintf(line, sizeof(line), "device %s, since: %s", spec,
-			 h2d_default_device_why());
-		h2d_cli_log(cli, H2D_LOG_INFO, line);
-	}
 	rc = h2d_device_open(spec, &opts, dev);
 	if (!rc)
 		rc = h2d_device_info(*dev, info);
 	if (rc)
 		return h2d_cli_fail(cli, H2D_STAGE_DEVICE, rc, "device %s", spec);
-	if (readable && !info->readable) {
-		h2d_cli_usage(cli,
-			      "device %s discards what it is given: nothing can be read back "
-			      "and compared",
-			      spec);
-		h2d_device_close(*dev);
-		*dev = NULL;
-		return H2D_EXIT_USAGE;
+	if (readable && !info->readable)
+		return h2d_cli_usage(cli,
+				     "device %s discards what it is given: nothing can be read "
+				     "back and compared",
+				     spec);
+	return H2D_EXIT_OK;
+}
+
+static unsigned index_of(const struct h2d_device *dev)
+{
+	const char *name = dev->facts.name, *rest;
+	unsigned index = 0;
+
+	h2d_device_index(name + strcspn(name, ":,"), &index, &rest);
+	return index;
+}
+
+/* What a runtime numbers is there once. */
+static int check_twice(struct h2d_cli *cli, struct h2d_device *const *devs, uint32_t count)
+{
+	const struct h2d_device *last = devs[count - 1];
+
+	for (uint32_t i = 0; i < count - 1; i++)
+		if (last->backend->runtime && last->backend == devs[i]->backend &&
+		    index_of(last) == index_of(devs[i]))
+			return h2d_cli_usage(cli, "--device: %s and %s are the same device",
+					     devs[i]->facts.name, last->facts.name);
+	return H2D_EXIT_OK;
+}
+
+int h2d_transfer_devices(struct h2d_cli *cli, const struct h2d_transfer_values *v,
+			 bool readable, struct h2d_device **devs, struct h2d_device_info *infos,
+			 uint32_t *count)
+{
+	const char *at = v->device ? v->device : h2d_default_device();
+	char spec[H2D_DEVICE_SPEC_BYTES] = "";
+	int exit = H2D_EXIT_OK, got;
+
+	*count = 0;
+	if (!v->device && h2d_default_device_why()[0]) {
+		char line[768];
+
+		snprintf(line, sizeof(line), "device %s, since: %s", at,
+			 h2d_default_device_why());
+		h2d_cli_log(cli, H2D_LOG_INFO, line);
 	}
+	while (!exit && (got = h2d_device_list_next(&at, spec, sizeof(spec)))) {
+		if (got < 0)
+			exit = h2d_cli_usage(cli, "--device: too long: %s", v->device);
+		else if (*count == H2D_DEVICES_MAX)
+			exit = h2d_cli_usage(cli, "--device: more than %d devices",
+					     H2D_DEVICES_MAX);
+		else
+			exit = open_one(cli, spec, readable, &devs[*count], &infos[*count]);
+		*count += got > 0 && *count < H2D_DEVICES_MAX;
+		if (!exit)
+			exit = check_twice(cli, devs, *count);
+	}
+	for (; exit && *count; --*count) {
+		h2d_device_close(devs[*count - 1]);
+		devs[*count - 1] = NULL;
+	}
+	return exit;
+}
+
+int h2d_transfer_device(struct h2d_cli *cli, const struct h2d_transfer_values *v, bool readable,
+			struct h2d_device **dev, struct h2d_device_info *info)
+{
+	struct h2d_device_info infos[H2D_DEVICES_MAX];
+	struct h2d_device *devs[H2D_DEVICES_MAX];
+	uint32_t count;
+	int exit;
+
+	*dev = NULL;
+	exit = h2d_transfer_devices(cli, v, readable, devs, infos, &count);
+	if (exit)
+		return exit;
+	if (count > 1) {
+		while (count)
+			h2d_device_close(devs[--count]);
+		return h2d_cli_usage(cli, "--device: this command takes one device at a time");
+	}
+	*dev = devs[0];
+	*info = infos[0];
 	return H2D_EXIT_OK;
 }

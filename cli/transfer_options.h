@@ -5,6 +5,8 @@
 
 #include "input.h"
 
+enum { H2D_DEVICES_MAX = 16, H2D_DEVICE_SPEC_BYTES = 64 };
+
 struct h2d_transfer_values {
 	const char *device, *path, *cache, *present, *calibrate;
 	uint64_t threads, chunk_bytes, staging_bytes;
@@ -13,6 +15,7 @@ struct h2d_transfer_values {
 	bool verify, per_tensor;
 	uint64_t repeat;
 	const char *trace;
+	struct h2d_texts split;
 };
 
 extern const struct h2d_option_table h2d_transfer_options;  /**< device, path, staging … */
@@ -30,6 +33,17 @@ void h2d_transfer_opts(struct h2d_cli *cli, struct h2d_transfer_values *v,
  */
 int h2d_transfer_device(struct h2d_cli *cli, const struct h2d_transfer_values *v, bool readable,
 			struct h2d_device **dev, struct h2d_device_info *info);
+/** As h2d_transfer_device(), for all that --device names. Two handles of one GPU are a usage
+ *  error: they would only share its memory.
+ *  @param devs, infos  H2D_DEVICES_MAX of each; on failure none is open */
+int h2d_transfer_devices(struct h2d_cli *cli, const struct h2d_transfer_values *v,
+			 bool readable, struct h2d_device **devs, struct h2d_device_info *infos,
+			 uint32_t *count);
+/** The next device of a list such as "cuda:0,cuda:1" or "cuda:0,1".
+ *  @param at    (in, out) what is left, NULL at the end
+ *  @param spec  (in, out) the one before, "" at the beginning; the next one
+ *  @return 1; 0 at the end; -1: longer than `cap` */
+int h2d_device_list_next(const char **at, char *spec, size_t cap);
 /** The spec that a command without --device uses, as h2d_transfer_device() finds it; a static
  *  text. Opens devices to see, once. */
 const char *h2d_default_device(void);

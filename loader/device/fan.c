@@ -16,6 +16,7 @@ struct target {
 struct fan {
 	struct h2d_device *devs[H2D_FAN_MAX];
 	uint32_t count;
+	uint32_t stager; /* whose host memory is used: the first that pins it */
 	_Atomic bool suspect[H2D_FAN_MAX]; /* a copy to it did not end in time */
 	struct target *targets;
 	size_t target_count, target_cap;
@@ -83,13 +84,17 @@ int h2d_fan_add(struct h2d_device *dev, uint32_t device, const struct h2d_devmem
 
 static int fan_host_alloc(struct h2d_device *dev, uint64_t bytes, void **out)
 {
-	return h2d_device_host_get(fan_of(dev)->devs[0], &bytes, bytes, out);
+	struct fan *f = fan_of(dev);
+
+	return h2d_device_host_get(f->devs[f->stager], &bytes, bytes, out);
 }
 
 static void fan_host_free(struct h2d_device *dev, void *p, uint64_t bytes)
 {
+	struct fan *f = fan_of(dev);
+
 	tell_lost(dev);
-	h2d_device_host_put(fan_of(dev)->devs[0], p, bytes);
+	h2d_device_host_put(f->devs[f->stager], p, bytes);
 }
 
 /* ---------------------------------------------------------------- streams and copies */
@@ -291,6 +296,7 @@ static void take_facts(struct h2d_device *dev, const struct fan *f)
 
 	dev->caps = backend.caps;
 	dev->facts.numa_node = f->devs[0]->facts.numa_node;
+	dev->facts.unified = f->devs[0]->facts.unified;
 	for (uint32_t i = 0; i < f->count; i++) {
 		const struct h2d_device *d = f->devs[i];
 		size_t room = sizeof(dev->facts.name) - used;
@@ -301,6 +307,8 @@ static void take_facts(struct h2d_device *dev, const struct fan *f)
 			dev->copy_timeout_ns = d->copy_timeout_ns;
 		if (d->facts.numa_node != dev->facts.numa_node)
 			dev->facts.numa_node = -1;
+		if (d->facts.unified != dev->facts.unified)
+			dev->facts.unified = 2;
 		n = snprintf(dev->facts.name + used, room, "%s%s", i ? "+" : "", d->facts.name);
 		used += n > 0 && (size_t)n < room ? (size_t)n : room - 1;
 	}
@@ -329,6 +337,10 @@ int h2d_fan_open(struct h2d_device *const *devs, uint32_t count, const struct h2
 	}
 	memcpy(f->devs, devs, count * sizeof(devs[0]));
 	f->count = count;
+	while (f->stager < count - 1 && !(devs[f->stager]->caps & H2D_DEV_PINNED))
+		f->stager++;
+	if (!(devs[f->stager]->caps & H2D_DEV_PINNED))
+		f->stager = 0;
 	dev->backend = &backend;
 	dev->priv = f;
 	dev->log = *log;
@@ -348,7 +360,8 @@ void h2d_fan_close(struct h2d_device *dev)
 	f = fan_of(dev);
 	tell_lost(dev);
 	h2d_device_host_trim(dev);
-	atomic_fetch_add(&f->devs[0]->quarantined_bytes, atomic_load(&dev->quarantined_bytes));
+	atomic_fetch_add(&f->devs[f->stager]->quarantined_bytes,
+			 atomic_load(&dev->quarantined_bytes));
 	pthread_mutex_destroy(&dev->spare_lock);
 	pthread_mutex_destroy(&dev->facts_lock);
 	free(f->targets);

@@ -6,7 +6,7 @@
  * readers, fills all of them, and what several want of a file is read once.
  *
  * It allocates nothing on them: destinations are announced with h2d_fan_add(). Staging memory
- * is that of the first device.
+ * is that of the first device that pins it, else of the first.
  */
 #ifndef H2D_DEVICE_FAN_H
 #define H2D_DEVICE_FAN_H

@@ -214,6 +214,10 @@ int h2d_load_size(struct h2d_load *l, uint64_t *chunk_bytes)
 	if (!h2d_align_up_u64(chunk, PAGE_BYTES, &chunk) || chunk > (UINT64_MAX >> 2))
 		return h2d_fail(&l->log, H2D_E_INVALID, "a chunk of %llu bytes",
 				(unsigned long long)l->opts.chunk_bytes);
+	if (l->opts.chunk_bytes && chunk != l->opts.chunk_bytes)
+		h2d_load_because(l, "a chunk of %llu bytes was asked for: %llu, whole pages",
+				 (unsigned long long)l->opts.chunk_bytes,
+				 (unsigned long long)chunk);
 	if (l->path->staging == H2D_STAGING_TENSOR) {
 		/* A tensor is never cut, but neighbours share a buffer only within the bound.
 		 */

@@ -7,16 +7,20 @@
 #include "core/clock.h"
 #include "core/mem.h"
 #include "device/fan.h"
+#include "format/gguf_types.h"
+#include "path/layers.h"
 #include "path/load.h"
 #include "transfer/tuning.h"
 #include "transfer/weights.h"
+
+enum { GGUF_TYPES_MAX = 256 };
 
 struct split {
 	struct h2d_device *const *devs;
 	uint32_t count;
 	h2d_split_fn fn;
 	void *user;
-	uint64_t layer_count;		 /* of the rule */
+	struct h2d_layers layers;	 /* of the rule */
 	uint64_t first[H2D_FAN_MAX + 1]; /* targets by device */
 	uint64_t cap;
 	struct h2d_weights *weights[H2D_FAN_MAX];
@@ -24,65 +28,39 @@ struct split {
 
 /* ---------------------------------------------------------------- the rule */
 
-/* The number that stands alone between dots: "model.layers.12.mlp", "blk.3.attn". */
-static bool layer_of(const struct h2d_tensor_info *t, uint64_t *layer)
-{
-	const char *p = t->name, *end = t->name + t->name_bytes;
-
-	while (p < end) {
-		const char *dot = memchr(p, '.', (size_t)(end - p));
-		const char *stop = dot ? dot : end;
-		uint64_t n = 0;
-
-		if (dot && p > t->name && stop > p && stop - p < 7) {
-			const char *q = p;
-
-			for (; q < stop && *q >= '0' && *q <= '9'; q++)
-				n = n * 10 + (uint64_t)(*q - '0');
-			if (q == stop) {
-				*layer = n;
-				return true;
-			}
-		}
-		if (!dot)
-			break;
-		p = dot + 1;
-	}
-	return false;
-}
-
 /* Runs of layers of equal number; what belongs to no layer, to the first device. */
 static int by_layers(void *user, uint64_t index, const struct h2d_tensor_info *t,
 		     uint32_t device, struct h2d_part *part)
 {
 	const struct split *s = user;
-	uint64_t layer = 0;
 
 	(void)index;
 	(void)part;
-	if (!layer_of(t, &layer) || !s->layer_count)
-		return device == 0;
-	return layer * s->count / s->layer_count == device;
-}
-
-static void count_layers(struct split *s, const struct h2d_checkpoint *ckpt)
-{
-	for (uint64_t i = 0; i < ckpt->cat.tensor_count; i++) {
-		struct h2d_tensor_info t = H2D_OPTS(t);
-		uint64_t layer;
-
-		h2d_checkpoint_tensor(ckpt, i, &t);
-		if (layer_of(&t, &layer) && layer >= s->layer_count)
-			s->layer_count = layer + 1;
-	}
+	return h2d_layers_device(&s->layers, t, s->count) == device;
 }
 
 /* ---------------------------------------------------------------- targets */
 
 static int refuse(const struct h2d_load *l, uint64_t tensor, uint32_t device, const char *why)
 {
-	return h2d_fail(&l->log, H2D_E_INVALID, "tensor #%llu for device %u: %s",
-			(unsigned long long)tensor, device, why);
+	const struct h2d_tensor *t = &l->ckpt->cat.tensors[tensor];
+
+	return h2d_fail(&l->log, H2D_E_INVALID, "tensor \"%.*s\" for device %u: %s",
+			(int)(t->name_bytes < 200 ? t->name_bytes : 200), t->name, device, why);
+}
+
+/* Elements of a block, which lie in the last dimension; 1 for types without blocks. */
+static uint64_t block_elements(const struct h2d_load *l, const struct h2d_tensor_info *t)
+{
+	if (!l->ckpt->cat.format || strcmp(l->ckpt->cat.format, "gguf"))
+		return 1;
+	for (uint32_t id = 0; id < GGUF_TYPES_MAX; id++) {
+		const struct h2d_gguf_type *type = h2d_gguf_type(id);
+
+		if (type && type->block_bytes && !strcmp(type->name, t->dtype))
+			return type->block_elements;
+	}
+	return 1;
 }
 
 /* A range along one dimension as rows of bytes. */
@@ -90,7 +68,7 @@ static int cut(struct h2d_load *l, uint64_t tensor, uint32_t device,
 	       const struct h2d_tensor_info *t, const struct h2d_part *part,
 	       struct h2d_plan_target *out)
 {
-	uint64_t outer = 1, length, unit, end, begin, rows;
+	uint64_t outer = 1, length, unit, block, end, begin, rows;
 	struct h2d_plan *p = &l->plan;
 
 	if (t->strides)
@@ -100,6 +78,9 @@ static int cut(struct h2d_load *l, uint64_t tensor, uint32_t device,
 	length = t->shape[part->dimension];
 	if (!h2d_add_u64(part->begin, part->length, &end) || end > length)
 		return refuse(l, tensor, device, "its part passes the end of the dimension");
+	block = part->dimension + 1 == t->rank ? block_elements(l, t) : 1;
+	if (part->begin % block || part->length % block)
+		return refuse(l, tensor, device, "its part is not of whole blocks");
 	for (uint32_t i = 0; i < part->dimension; i++)
 		outer *= t->shape[i]; /* the shape's product was checked when it was read */
 	if (!outer || !length)
@@ -243,8 +224,7 @@ static int hand_over(struct h2d_load *l, struct split *s, uint32_t d)
 
 static int check(const struct h2d_load *l)
 {
-	if (l->path->source == H2D_SOURCE_VIEW || l->path->source == H2D_SOURCE_MAP_SHARED ||
-	    l->path->source == H2D_SOURCE_DEVICE)
+	if (h2d_path_one_device(l->path))
 		return h2d_fail(&l->log, H2D_E_UNSUPPORTED,
 				"path %s serves one device at a time", l->path->name);
 	if (l->opts.stream || l->opts.per_tensor)
@@ -298,9 +278,10 @@ int h2d_load_split(struct h2d_checkpoint *ckpt, struct h2d_device *const *devs, 
 	if (!fn) {
 		s.fn = by_layers;
 		s.user = &s;
-		count_layers(&s, ckpt);
 	}
 	rc = h2d_load_begin(&l, ckpt, fan, opts);
+	if (!rc && !fn)
+		h2d_layers_find(&s.layers, ckpt, l.opts.select, l.opts.select_user);
 	if (!rc)
 		rc = load_split(&l, &s);
 	h2d_load_end(&l);

@@ -37,6 +37,12 @@ bool h2d_path_supported(const struct h2d_path *p, unsigned device_caps, bool has
 	return !*why;
 }
 
+bool h2d_path_one_device(const struct h2d_path *p)
+{
+	return p->source == H2D_SOURCE_VIEW || p->source == H2D_SOURCE_MAP_SHARED ||
+	       p->source == H2D_SOURCE_DEVICE;
+}
+
 int h2d_path_describe(uint32_t i, const char **name, const char **summary)
 {
 	if (i >= sizeof(h2d_paths) / sizeof(h2d_paths[0]) - 1)

@@ -13,6 +13,9 @@ const struct h2d_path *h2d_path_find(const char *name);
 bool h2d_path_supported(const struct h2d_path *p, unsigned device_caps, bool has_fd,
 			const char **why);
 
+/** Whether the path fills only one device at a time: h2d_load_split() refuses it. */
+bool h2d_path_one_device(const struct h2d_path *p);
+
 extern const struct h2d_path h2d_path_auto, h2d_path_pinned, h2d_path_direct, h2d_path_mmap,
 	h2d_path_mmap_rw, h2d_path_clone, h2d_path_eager, h2d_path_pread, h2d_path_view,
 	h2d_path_register, h2d_path_gds;

@@ -403,8 +403,7 @@ struct h2d_part {
 	size_t size;
 	/** Elements [begin, begin+length) along `dimension` (0 is the outermost), delivered
 	 *  without gaps; `length` 0: the whole tensor. Of types that pack several elements the
-	 *  part must come to whole bytes; whether it ends between two blocks is for the caller
-	 *  to see to. */
+	 *  part must come to whole bytes, and of GGUF's quantized types to whole blocks. */
 	uint32_t dimension;
 	uint64_t begin, length;
 };
@@ -424,8 +423,8 @@ typedef int (*h2d_split_fn)(void *user, uint64_t index, const struct h2d_tensor_
  *
  * @param devs     `device_count` (1 to 64) opened devices; the same one may be named twice
  * @param split    NULL: by layers. The layer of a tensor is the first number that stands alone
- *                 between dots of its name; layers go to the devices in runs of equal number,
- *                 and what belongs to none to the first
+ *                 between dots of its name; the layers that are loaded go to the devices in
+ *                 runs of equal number, and what belongs to none to the first
  * @param opts     as for h2d_load(); `tensor_done` is called once per device that gets the
  *                 tensor; no `stream`, no `per_tensor`. Paths view, register and gds serve one
  *                 device at a time: H2D_E_UNSUPPORTED
