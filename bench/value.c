@@ -183,50 +183,6 @@ int h2d_value_schema(const struct h2d_value *v, const char *schema, unsigned maj
 	return 0;
 }
 
-static void write_object(struct h2d_json *j, const char *key, const json_t *value,
-			 bool drop_nulls)
-{
-	const char *name;
-	json_t *member;
-
-	h2d_json_object_begin(j, key);
-	json_object_foreach((json_t *)(uintptr_t)value, name,
-			    member) if (!drop_nulls || !json_is_null(member))
-		h2d_value_write(j, name, member, drop_nulls);
-	h2d_json_object_end(j);
-}
-
-void h2d_value_write(struct h2d_json *j, const char *key, const json_t *value, bool drop_nulls)
-{
-	switch (json_typeof(value)) {
-	case JSON_OBJECT:
-		write_object(j, key, value, drop_nulls);
-		break;
-	case JSON_ARRAY:
-		h2d_json_array_begin(j, key);
-		for (size_t i = 0; i < json_array_size(value); i++)
-			h2d_value_write(j, NULL, json_array_get(value, i), drop_nulls);
-		h2d_json_array_end(j);
-		break;
-	case JSON_STRING:
-		h2d_json_bytes(j, key, json_string_value(value), json_string_length(value));
-		break;
-	case JSON_INTEGER:
-		h2d_json_i64(j, key, json_integer_value(value));
-		break;
-	case JSON_REAL:
-		h2d_json_double(j, key, json_real_value(value));
-		break;
-	case JSON_TRUE:
-	case JSON_FALSE:
-		h2d_json_bool(j, key, json_is_true(value));
-		break;
-	case JSON_NULL:
-		h2d_json_null(j, key);
-		break;
-	}
-}
-
 uint64_t h2d_get_u64(const json_t *object, const char *key)
 {
 	const json_int_t value = json_integer_value(json_object_get(object, key));

@@ -2,15 +2,12 @@
 /**
  * @file value.h
  * JSON values that were read: checked access with the place named by its JSON pointer (RFC
- * 6901), and writing them again through the streaming writer. Thread-safe on different values.
- * Since 0.1.
+ * 6901). Thread-safe on different values. Since 0.1.
  */
 #ifndef H2D_BENCH_VALUE_H
 #define H2D_BENCH_VALUE_H
 
-#include <jansson.h>
-
-#include "core/json.h"
+#include "core/json_value.h"
 #include "core/log.h"
 
 /** A value and where it stands. `file` and `pointer` are for messages. */
@@ -50,10 +47,6 @@ int h2d_value_bool(const struct h2d_value *v, bool otherwise, bool *out);
 
 /** Check `schema` and the major version of a document. */
 int h2d_value_schema(const struct h2d_value *v, const char *schema, unsigned major);
-
-/** Write a value under `key` (NULL inside an array). Members that are null are left out when
- *  `drop_nulls`. */
-void h2d_value_write(struct h2d_json *j, const char *key, const json_t *value, bool drop_nulls);
 
 /** Member of a value that was checked before; convenience for reading our own documents: 0,
  *  NULL or 0.0 when absent or of another type. */

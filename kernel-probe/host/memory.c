@@ -6,12 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/cgroup.h"
 #include "core/hostfs.h"
 
-enum { TEXT_BYTES = 16 << 10, GROUP_BYTES = 1024 };
-
-/* Version 1 writes "no limit" as the largest multiple of a page. */
-static const uint64_t unlimited = UINT64_C(1) << 62;
+enum { TEXT_BYTES = 16 << 10 };
 
 static void meminfo(const char *text, const char *key, struct h2d_known_u64 *out)
 {
@@ -39,41 +37,26 @@ void h2d_pressure_read(const char *root, const char *resource, struct h2d_pressu
 		sscanf(full, "full avg10=%lf", &out->full_pct);
 }
 
-/* From the group up to the root of what we see; the smallest limit is the one in force. */
+/* The smallest limit, and what its group uses. */
 static void group_limits(const char *root, const char *mount, const char *group,
 			 const char *limit_file, const char *used_file, struct h2d_memory *out)
 {
-	char path[GROUP_BYTES + 256], rest[GROUP_BYTES], text[64], *end;
-	uint64_t value;
+	char path[H2D_CGROUP_PATH_BYTES + 256];
+	struct h2d_cgroup_limit least;
 
-	/* Outside of our control group namespace the path leads upward. */
-	snprintf(rest, sizeof(rest), "%s",
-		 !strcmp(group, "/") || strstr(group, "/..") ? "" : group);
-	for (;;) {
-		snprintf(path, sizeof(path), "%s%s/%s", mount, rest, limit_file);
-		if (h2d_hostfs_read(root, path, text, sizeof(text)) > 0) {
-			out->group_read = true;
-			value = strtoull(text, &end, 10);
-			if (end != text && value < unlimited &&
-			    (!out->group_limit_bytes.known ||
-			     value < out->group_limit_bytes.value)) {
-				out->group_limit_bytes.known = true;
-				out->group_limit_bytes.value = value;
-				snprintf(path, sizeof(path), "%s%s/%s", mount, rest, used_file);
-				out->group_used_bytes.known = !h2d_hostfs_u64(
-					root, path, &out->group_used_bytes.value);
-			}
-		}
-		end = strrchr(rest, '/');
-		if (!end)
-			return;
-		*end = 0;
-	}
+	h2d_cgroup_limit(root, mount, group, limit_file, &least);
+	out->group_read = least.read;
+	out->group_limit_bytes.known = least.limited;
+	out->group_limit_bytes.value = least.bytes;
+	if (!least.limited)
+		return;
+	snprintf(path, sizeof(path), "%s%s/%s", mount, least.group, used_file);
+	out->group_used_bytes.known = !h2d_hostfs_u64(root, path, &out->group_used_bytes.value);
 }
 
 static void groups(const char *root, int pid, struct h2d_memory *out)
 {
-	char path[64], text[TEXT_BYTES], group[GROUP_BYTES];
+	char path[64], text[TEXT_BYTES], group[H2D_CGROUP_PATH_BYTES];
 
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
 	if (h2d_hostfs_read(root, pid ? path : "/proc/self/cgroup", text, sizeof(text)) < 0)

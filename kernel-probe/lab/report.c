@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "core/json_value.h"
+
 static const char *const not_exercised[] = {
 	"svm_range_validate_and_map(): the laboratory's module asks in its place, by the rule "
 	"that "
@@ -44,49 +46,6 @@ enum h2d_lab_verdict h2d_lab_result_verdict(const struct h2d_lab_result *result)
 			if (result->kernels[i].verdict == order[v])
 				return order[v];
 	return H2D_LAB_NOT_VERIFIED;
-}
-
-/* A value of the guest's own JSON, as it is. */
-static void write_value(struct h2d_json *j, const char *key, const json_t *value,
-			unsigned depth)
-{
-	const char *name;
-	json_t *item;
-	size_t i;
-
-	if (depth > 32) {
-		h2d_json_null(j, key);
-		return;
-	}
-	switch (json_typeof(value)) {
-	case JSON_OBJECT:
-		h2d_json_object_begin(j, key);
-		json_object_foreach((json_t *)value, name, item)
-			write_value(j, name, item, depth + 1);
-		h2d_json_object_end(j);
-		break;
-	case JSON_ARRAY:
-		h2d_json_array_begin(j, key);
-		json_array_foreach(value, i, item) write_value(j, NULL, item, depth + 1);
-		h2d_json_array_end(j);
-		break;
-	case JSON_STRING:
-		h2d_json_bytes(j, key, json_string_value(value), json_string_length(value));
-		break;
-	case JSON_INTEGER:
-		h2d_json_i64(j, key, json_integer_value(value));
-		break;
-	case JSON_REAL:
-		h2d_json_double(j, key, json_real_value(value));
-		break;
-	case JSON_TRUE:
-	case JSON_FALSE:
-		h2d_json_bool(j, key, json_is_true(value));
-		break;
-	case JSON_NULL:
-		h2d_json_null(j, key);
-		break;
-	}
 }
 
 static void write_lines(struct h2d_json *j, const char *key, const char *lines)
@@ -160,7 +119,7 @@ static void write_cell(struct h2d_json *j, const struct lab_cell *cell,
 			/* What names the cell stands above already. */
 			if (strcmp(name, "driver") != 0 && strcmp(name, "policy") != 0 &&
 			    strcmp(name, "permission") != 0 && strcmp(name, "state") != 0)
-				write_value(j, name, item, 0);
+				h2d_value_write(j, name, item, false);
 	}
 	write_lines(j, "kernel_log", step->kmsg);
 	h2d_json_object_end(j);
@@ -176,7 +135,7 @@ static void write_output(struct h2d_json *j, const struct lab_step *step)
 	const char *schema = json_string_value(json_object_get(document, "schema"));
 
 	if (schema && strncmp(schema, "h2d.", 4) == 0) {
-		write_value(j, "document", document, 0);
+		h2d_value_write(j, "document", document, false);
 		write_null(j, "stdout", "it is the document");
 	} else {
 		write_null(j, "document", "standard output is no document of h2d");

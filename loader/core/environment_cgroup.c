@@ -1,53 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of the control group: the smallest on the way up to the root is the one in force. */
-#include <errno.h>
+/* The control group in the environment block. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/cgroup.h"
 #include "core/environment.h"
-
-enum { LINE_BYTES = 1024 };
-
-/* Version 1 writes "no limit" as the largest multiple of a page. */
-static const uint64_t unlimited = UINT64_C(1) << 62;
 
 static void limit(struct h2d_json *j, const char *root, const char *key, const char *mount,
 		  const char *group, const char *file)
 {
-	char path[LINE_BYTES + 256], rest[LINE_BYTES], text[64], *end;
-	uint64_t least = UINT64_MAX, value;
-	bool seen = false;
-	int n = -ENOENT;
+	char path[H2D_CGROUP_PATH_BYTES + 256];
+	struct h2d_cgroup_limit least;
 
-	snprintf(rest, sizeof(rest), "%s", strcmp(group, "/") ? group : "");
-	for (;;) {
-		snprintf(path, sizeof(path), "%s%s/%s", mount, rest, file);
-		n = h2d_hostfs_read(root, path, text, sizeof(text));
-		if (n > 0) {
-			seen = true;
-			value = strtoull(text, &end, 10);
-			if (end != text && value < unlimited && value < least)
-				least = value;
-		}
-		end = strrchr(rest, '/');
-		if (!end)
-			break;
-		*end = 0;
-	}
+	h2d_cgroup_limit(root, mount, group, file, &least);
 	snprintf(path, sizeof(path), "%s%s/%s", mount, strcmp(group, "/") ? group : "", file);
-	if (!seen)
-		h2d_env_unknown(j, key, path, n < 0 ? n : 0);
-	else if (least == UINT64_MAX)
+	if (!least.read)
+		h2d_env_unknown(j, key, path, least.error);
+	else if (!least.limited)
 		h2d_env_why(j, key, "unlimited");
 	else
-		h2d_json_u64(j, key, least);
+		h2d_json_u64(j, key, least.bytes);
 }
 
 void h2d_env_cgroup(struct h2d_json *j, const char *root, bool redact)
 {
 	static const char own[] = "/proc/self/cgroup";
-	char text[16384], group[LINE_BYTES], path[LINE_BYTES + 64];
+	char text[16384], group[H2D_CGROUP_PATH_BYTES], path[H2D_CGROUP_PATH_BYTES + 64];
 	int n = h2d_hostfs_read(root, own, text, sizeof(text));
 	bool legacy;
 

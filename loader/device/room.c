@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/cgroup.h"
 #include "core/hostfs.h"
 
 enum {
 	PATH_BYTES = 4096,
 	FILE_BYTES = 64 * 1024, /* mountinfo of a busy container host */
-	DEPTH_MAX = 64,		/* cgroups between ours and the root */
 };
 
 /* One version of the memory controller's files. */
@@ -122,13 +122,31 @@ static bool cgroup_mount(const char *text, bool v2, char *mount_root, char *moun
 	return false;
 }
 
+/* A hierarchy on the way up. */
+struct climb {
+	struct h2d_room *room;
+	const struct controller *controller;
+	const char *base; /* the mount, below the root of files */
+	char *text;
+};
+
+static void bound_by_group(void *user, const char *group)
+{
+	const struct climb *c = user;
+	char dir[PATH_BYTES];
+
+	snprintf(dir, sizeof(dir), "%s%s", c->base, group);
+	bound_by(c->room, c->controller, dir, c->text);
+}
+
 static void bound_by_cgroups(struct h2d_room *room, const struct controller *c,
 			     const char *root, const char *cgroups, const char *mounts,
 			     char *text)
 {
-	char path[1024], mount_root[1024], mount_point[1024], dir[PATH_BYTES];
+	char path[H2D_CGROUP_PATH_BYTES], mount_root[1024], mount_point[1024];
+	char base[PATH_BYTES];
+	struct climb climb = {room, c, base, text};
 	const char *below = path;
-	size_t base;
 
 	if (!h2d_text_cgroup(cgroups, c->v2 ? "" : "memory", path, sizeof(path)) ||
 	    !cgroup_mount(mounts, c->v2, mount_root, mount_point))
@@ -136,17 +154,8 @@ static void bound_by_cgroups(struct h2d_room *room, const struct controller *c,
 	/* In a container the mount may show only our part of the tree. */
 	if (strcmp(mount_root, "/") && !strncmp(path, mount_root, strlen(mount_root)))
 		below = path + strlen(mount_root);
-	base = (size_t)snprintf(dir, sizeof(dir), "%s%s", root, mount_point);
-	snprintf(dir + base, sizeof(dir) - base, "%s", strstr(below, "..") ? "" : below);
-	for (int i = 0; i < DEPTH_MAX; i++) {
-		char *slash;
-
-		bound_by(room, c, dir, text);
-		slash = strrchr(dir + base, '/');
-		if (!slash)
-			break;
-		*slash = 0;
-	}
+	snprintf(base, sizeof(base), "%s%s", root, mount_point);
+	h2d_cgroup_up(below, bound_by_group, &climb);
 }
 
 void h2d_room_read_at(struct h2d_room *room, const char *root)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The envelope and its environment block, on this machine and on a made-up capture. */
+#include <errno.h>
 #include <jansson.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/cgroup.h"
 #include "core/envelope.h"
 #include "core/hostfs.h"
 #include "test.h"
@@ -262,6 +264,48 @@ static void control_groups(void)
 	CHECK_STR(path, "/012345"); /* cut */
 }
 
+static void note_group(void *user, const char *group)
+{
+	char *text = user;
+
+	snprintf(text + strlen(text), 64, "[%s]", group);
+}
+
+static void groups_upward(void)
+{
+	struct h2d_cgroup_limit limit;
+	char seen[256];
+
+#define SEEN(group, expected)                                                                  \
+	do {                                                                                   \
+		seen[0] = 0;                                                                   \
+		h2d_cgroup_up(group, note_group, seen);                                        \
+		CHECK_STR(seen, expected);                                                     \
+	} while (0)
+	SEEN("/a/b", "[/a/b][/a][]");
+	SEEN("/", "[]");
+	SEEN("", "[]");
+	SEEN("/../x", "[]");
+	make("/cg/memory.max", "3000\n");
+	make("/cg/a/memory.max", "1000\n");
+	make("/cg/a/b/memory.max", "2000\n");
+	make("/cg/a/b/c/memory.max", "max\n");
+	make("/cg/legacy/memory.max", "9223372036854771712\n");
+	h2d_cgroup_limit(root, "/cg", "/a/b/c", "memory.max", &limit);
+	CHECK(limit.read && limit.limited);
+	CHECK_EQ(limit.bytes, 1000);
+	CHECK_STR(limit.group, "/a");
+	h2d_cgroup_limit(root, "/cg", "/gone", "memory.max", &limit);
+	CHECK(limit.limited);
+	CHECK_EQ(limit.bytes, 3000);
+	CHECK_STR(limit.group, "");
+	h2d_cgroup_limit(root, "/cg/legacy", "/", "memory.max", &limit);
+	CHECK(limit.read && !limit.limited);
+	h2d_cgroup_limit(root, "/cg", "/a", "memory.high", &limit);
+	CHECK(!limit.read && !limit.limited);
+	CHECK_EQ(limit.error, -ENOENT);
+}
+
 int main(void)
 {
 	char command[64];
@@ -275,6 +319,7 @@ int main(void)
 	RUN(capture);
 	RUN(redaction);
 	RUN(text_fields);
+	RUN(groups_upward);
 	snprintf(command, sizeof(command), "rm -rf %s", root);
 	if (system(command))
 		return 1;

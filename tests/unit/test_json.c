@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/json.h"
+#include "core/json_value.h"
 #include "core/mem.h"
 #include "h2d/h2d.h"
 #include "test.h"
@@ -320,6 +321,46 @@ static void long_formatted_strings(void)
 	json_decref(v);
 }
 
+/* What Jansson read comes out equal; what the writer cannot nest becomes null. */
+static void values_again(void)
+{
+	static const char text[] =
+		"{\"a\":[1,-2,1.5,true,false,null,\"x\\u0000y\",{}],\"n\":null,"
+		"\"o\":{\"n\":null,\"k\":\"\\u00e9\"}}";
+	json_t *in = json_loads(text, JSON_ALLOW_NUL, NULL), *out, *deep, *level;
+	char nested[2 * 200 + 1];
+
+	REQUIRE(in);
+	for (int drop = 0; drop < 2; drop++) {
+		begin(false);
+		h2d_value_write(&j, NULL, in, drop);
+		out = parsed(0);
+		if (drop) {
+			CHECK(!json_object_get(out, "n"));
+			CHECK_EQ(json_object_size(json_object_get(out, "o")), 1);
+			CHECK_EQ(json_array_size(json_object_get(out, "a")), 8);
+		} else {
+			CHECK(json_equal(in, out));
+		}
+		json_decref(out);
+	}
+	json_decref(in);
+	memset(nested, '[', 200);
+	memset(nested + 200, ']', 200);
+	nested[400] = 0;
+	deep = json_loads(nested, 0, NULL);
+	REQUIRE(deep);
+	begin(false);
+	h2d_value_write(&j, NULL, deep, false);
+	out = parsed(0);
+	level = out;
+	for (int i = 1; i < H2D_JSON_DEPTH_MAX - 1; i++)
+		level = json_array_get(level, 0);
+	CHECK(json_is_null(json_array_get(level, 0)));
+	json_decref(out);
+	json_decref(deep);
+}
+
 int main(void)
 {
 	RUN(compact_text);
@@ -333,5 +374,6 @@ int main(void)
 	RUN(write_errors_are_kept);
 	RUN(no_memory_is_told);
 	RUN(long_formatted_strings);
+	RUN(values_again);
 	return TEST_DONE();
 }
