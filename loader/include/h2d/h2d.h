@@ -192,6 +192,7 @@ H2D_API int h2d_checkpoint_open_memory(const void *data, size_t bytes,
 /** Release a checkpoint; NULL is allowed. Views taken from it become invalid. @since 0.1 */
 H2D_API void h2d_checkpoint_close(struct h2d_checkpoint *ckpt);
 
+/** Facts about a checkpoint. @param info  (in, out) filled up to its `size`. @since 0.1 */
 H2D_API int h2d_checkpoint_info(const struct h2d_checkpoint *ckpt,
 				struct h2d_checkpoint_info *info);
 /** Path of data file `file`, NULL when out of range. @since 0.1 */
@@ -202,6 +203,8 @@ H2D_API int h2d_checkpoint_tensor(const struct h2d_checkpoint *ckpt, uint64_t in
 /** Index of the tensor of that name, or H2D_E_NOT_FOUND. @since 0.1 */
 H2D_API int h2d_checkpoint_find(const struct h2d_checkpoint *ckpt, const char *name,
 				size_t name_bytes, uint64_t *index);
+/** Metadata entry `index` (0 … metadata_count-1) in the file's order, or H2D_E_NOT_FOUND past the
+ *  end. @since 0.1 */
 H2D_API int h2d_checkpoint_metadata(const struct h2d_checkpoint *ckpt, uint64_t index,
 				    struct h2d_metadata_info *info);
 /**
@@ -252,6 +255,7 @@ H2D_API int h2d_device_open(const char *spec, const struct h2d_device_opts *opts
 /** Close a device; NULL is allowed. All weights on it must have been freed. Buffers under a
  *  copy that never completed are quarantined, not freed. @since 0.1 */
 H2D_API void h2d_device_close(struct h2d_device *dev);
+/** Facts about a device; free memory as it is now. @since 0.1 */
 H2D_API int h2d_device_info(const struct h2d_device *dev, struct h2d_device_info *info);
 
 /* ---------------------------------------------------------------- loading */
@@ -396,6 +400,7 @@ H2D_API int h2d_load(struct h2d_checkpoint *ckpt, struct h2d_device *dev,
 H2D_API int h2d_load_into(struct h2d_checkpoint *ckpt, struct h2d_device *dev,
 			  const struct h2d_target *targets, size_t count,
 			  const struct h2d_load_opts *opts, struct h2d_report *report);
+/** Release the strings of a report of h2d_load_into(); NULL is allowed. @since 0.1 */
 H2D_API void h2d_report_clear(struct h2d_report *report);
 
 /** What one device gets of a tensor. @since 0.1 */
@@ -437,6 +442,7 @@ H2D_API int h2d_load_split(struct h2d_checkpoint *ckpt, struct h2d_device *const
 			   uint32_t device_count, h2d_split_fn split, void *user,
 			   const struct h2d_load_opts *opts, struct h2d_weights **weights);
 
+/** Release weights and their memory on the device; NULL is allowed. @since 0.1 */
 H2D_API void h2d_weights_free(struct h2d_weights *weights);
 /** Number of loaded tensors. @since 0.1 */
 H2D_API uint64_t h2d_weights_count(const struct h2d_weights *weights);
@@ -448,7 +454,10 @@ H2D_API int h2d_weights_data(const struct h2d_weights *weights, uint64_t i, uint
  *  H2D_E_UNSUPPORTED on `null`. @since 0.1 */
 H2D_API int h2d_weights_read(const struct h2d_weights *weights, uint64_t i, uint64_t offset,
 			     void *dst, uint64_t bytes);
+/** What the load did; the strings live as long as the weights. @since 0.1 */
 H2D_API int h2d_weights_report(const struct h2d_weights *weights, struct h2d_report *report);
+/** Measurements of loaded tensor `i`; H2D_E_UNSUPPORTED unless the load was `per_tensor`.
+ *  @since 0.1 */
 H2D_API int h2d_weights_tensor_report(const struct h2d_weights *weights, uint64_t i,
 				      struct h2d_tensor_report *report);
 
@@ -476,7 +485,8 @@ H2D_API int h2d_verify(const struct h2d_weights *weights, const struct h2d_load_
 /** Name and one-line summary of transfer path `i`, or H2D_E_NOT_FOUND past the end. @since 0.1
  */
 H2D_API int h2d_path_describe(uint32_t i, const char **name, const char **summary);
-/** Name and one-line summary of device back-end `i`, or H2D_E_NOT_FOUND past the end. */
+/** Name and one-line summary of device back-end `i`, or H2D_E_NOT_FOUND past the end.
+ *  @since 0.1 */
 H2D_API int h2d_backend_describe(uint32_t i, const char **name, const char **summary);
 
 #ifdef __cplusplus
