@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "commands.h"
-#include "doctor_measure.h"
+#include "doctor_gather.h"
 #include "host/root.h"
 #include "text.h"
 
@@ -13,14 +12,6 @@ struct values {
 	bool no_measure;
 };
 #define AT(member) offsetof(struct values, member)
-
-/* All parts together stay below ten seconds. */
-enum {
-	FIND_MS = 1500,
-	MEASURE_MS = 5000,
-	SAMPLES = 3,
-	SAMPLE_INTERVAL_MS = 750,
-};
 
 static const struct h2d_option options[] = {
 	{"no-measure", 0, H2D_OPTION_FLAG, NULL,
@@ -36,87 +27,6 @@ static const struct h2d_option options[] = {
 	{0},
 };
 static const struct h2d_option_table table = {"Doctor options", options};
-
-/* ---- gathering ---- */
-
-static void sample_live(struct h2d_doctor_facts *f)
-{
-	for (size_t i = 0; i < SAMPLES && !h2d_signals_caught(); i++) {
-		struct timespec pause = {0, SAMPLE_INTERVAL_MS * 1000000L};
-
-		if (i)
-			nanosleep(&pause, NULL);
-		h2d_sample_take(NULL, f->process.pid, &f->samples[f->sample_count++]);
-		if (f->samples[f->sample_count - 1].gone)
-			return;
-	}
-}
-
-static void sample_recorded(const char *root, struct h2d_doctor_facts *f)
-{
-	for (unsigned k = 0; k < SAMPLES; k++)
-		if (h2d_sample_recorded(root, k, f->process.pid, &f->samples[f->sample_count]))
-			f->sample_count++;
-}
-
-static void keep_error(void *user, enum h2d_log_level level, const char *line)
-{
-	struct h2d_doctor_facts *f = user;
-
-	if (level == H2D_LOG_ERROR)
-		snprintf(f->process_why, sizeof(f->process_why), "%.190s", line);
-}
-
-static int look_at_process(struct h2d_cli *cli, const char *root, int pid,
-			   struct h2d_doctor_facts *f)
-{
-	const struct h2d_log log = {keep_error, f};
-	int rc;
-
-	if (!pid)
-		pid = h2d_doctor_find_process(root, FIND_MS * UINT64_C(1000000));
-	if (!pid)
-		return 0;
-	rc = h2d_process_read(root, pid, &log, &f->process);
-	if (rc == H2D_E_NOT_FOUND && f->asked_for_process)
-		return h2d_cli_error(cli, H2D_EXIT_INPUT, "%s", f->process_why);
-	if (rc)
-		return 0;
-	f->have_process = true;
-	if (root)
-		sample_recorded(root, f);
-	else
-		sample_live(f);
-	h2d_trend_of(f->samples, f->sample_count, &f->trend);
-	return 0;
-}
-
-static int gather(struct h2d_cli *cli, const struct values *v, const char *root, int pid,
-		  const struct h2d_switches *switches, struct h2d_doctor_facts *f)
-{
-	const struct h2d_log log = {h2d_cli_log, cli};
-	int exit;
-
-	f->redact = cli->common.redact;
-	f->asked_for_process = pid;
-	if (root)
-		snprintf(f->measured.why, sizeof(f->measured.why),
-			 "a capture cannot be measured");
-	else if (v->no_measure)
-		snprintf(f->measured.why, sizeof(f->measured.why), "not wanted (--no-measure)");
-	else
-		h2d_doctor_measure(MEASURE_MS, &f->measured);
-	exit = look_at_process(cli, root, pid, f);
-	if (exit)
-		return exit;
-	h2d_machine_read(root, &f->machine);
-	h2d_memory_read(root, f->have_process ? f->process.pid : 0, &f->memory);
-	h2d_doctor_kernel_read(root, &f->measured, &log, &f->kernel);
-	if (f->have_process)
-		f->program =
-			h2d_switches_program(switches, f->process.words, f->process.word_count);
-	return 0;
-}
 
 /* ---- the page ---- */
 
@@ -204,6 +114,9 @@ static int report(struct h2d_cli *cli, const struct h2d_doctor_facts *f,
 	int exit;
 
 	if (cli->common.json) {
+		/* Where reading it hangs, nothing can be said of this machine. */
+		if (f->environment_late)
+			cli->root = "/nonexistent";
 		h2d_cli_document(cli, &j, "h2d.doctor", 1, 0);
 		h2d_doctor_write(&j, f, d);
 		exit = h2d_cli_document_end(cli, &j);
@@ -228,7 +141,9 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 {
 	const struct values *v = values;
 	const struct h2d_log log = {h2d_cli_log, cli};
-	struct h2d_doctor_facts *f = calloc(1, sizeof(*f));
+	struct h2d_doctor_gather what = {.cli = cli, .measure = !v->no_measure};
+	struct h2d_doctor_gathered *gathered = NULL;
+	struct h2d_doctor_facts *f = NULL;
 	struct h2d_diagnosis *d = calloc(1, sizeof(*d));
 	struct h2d_switches *switches = NULL;
 	struct h2d_root root = {0};
@@ -236,7 +151,7 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 	long pid = count ? strtol(words[0], &end, 10) : 0;
 	int exit, rc;
 
-	if (!f || !d) {
+	if (!d) {
 		exit = h2d_cli_error(cli, H2D_EXIT_SYSTEM, "out of memory");
 		goto out;
 	}
@@ -253,20 +168,21 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 	}
 	cli->root = root.path;
 	h2d_signals_install();
-	exit = gather(cli, v, root.path, (int)pid, switches, f);
-	if (!exit && h2d_signals_caught())
-		exit = h2d_cli_error(cli, H2D_EXIT_CANCELLED, "cancelled");
+	what.root = root.path;
+	what.pid = (int)pid;
+	exit = h2d_doctor_gather(&what, &gathered, &f);
 	if (exit)
 		goto out;
+	if (f->have_process)
+		f->program =
+			h2d_switches_program(switches, f->process.words, f->process.word_count);
 	h2d_doctor_judge(f, switches, d);
 	exit = report(cli, f, d);
 out:
-	if (f)
-		h2d_process_free(&f->process);
+	h2d_doctor_gathered_free(gathered);
 	cli->root = NULL;
 	h2d_root_close(&root);
 	h2d_switches_close(switches);
-	free(f);
 	free(d);
 	return exit;
 }

@@ -56,6 +56,7 @@ enum {
 	H2D_DOCTOR_LINE_BYTES = 512,
 	H2D_DOCTOR_FINDINGS_MAX = 16,
 	H2D_DOCTOR_UNSEEN_MAX = 16,
+	H2D_DOCTOR_LATE_MAX = 4,
 };
 
 struct h2d_finding {
@@ -77,12 +78,18 @@ struct h2d_doctor_facts {
 	struct h2d_doctor_kernel kernel;
 	struct h2d_doctor_measured measured;
 	bool asked_for_process; /**< a PID was given */
+	int asked_pid;
 	bool have_process;
 	char process_why[192]; /**< why there is none although one was asked for */
 	struct h2d_process process;
 	struct h2d_sample samples[4];
 	size_t sample_count;
 	struct h2d_trend trend;
+	/** What hung while it was looked at: then nothing is known of that part. */
+	bool machine_late, kernel_late, process_late;
+	bool environment_late; /**< the environment block of a document cannot be written */
+	char late[H2D_DOCTOR_LATE_MAX][160]; /**< sentences on it */
+	size_t late_count;
 	const char *program; /**< by known-switches.json, or NULL */
 	bool redact;
 };
@@ -105,6 +112,11 @@ int h2d_doctor_find_process(const char *root, uint64_t budget_ns);
 /** Ask the kernel's verdict, with a measurement where there is one. */
 void h2d_doctor_kernel_read(const char *root, const struct h2d_doctor_measured *measured,
 			    const struct h2d_log *log, struct h2d_doctor_kernel *out);
+
+/** The same where the driver could not be looked at: what a measurement says, or nothing with
+ *  the reason. */
+void h2d_doctor_kernel_unread(const struct h2d_doctor_measured *measured, const char *why,
+			      struct h2d_doctor_kernel *out);
 
 /** The members of h2d.doctor behind the envelope. */
 void h2d_doctor_write(struct h2d_json *j, const struct h2d_doctor_facts *facts,

@@ -53,6 +53,21 @@ static void ask_callers(const struct h2d_module_report *m, struct h2d_doctor_ker
 		out->permission = m->callers[svm ? H2D_CALLER_SVM : H2D_CALLER_USERPTR].rule;
 }
 
+void h2d_doctor_kernel_unread(const struct h2d_doctor_measured *m, const char *why,
+			      struct h2d_doctor_kernel *out)
+{
+	memset(out, 0, sizeof(*out));
+	snprintf(out->why, sizeof(out->why), "%s", why);
+	ask_clean_measurement(m, out);
+	if (!m->done || m->policy == H2D_RETRY_UNKNOWN)
+		return;
+	out->policy = m->policy;
+	out->stall = m->policy == H2D_RETRY_STALE ? H2D_STALL_YES : H2D_STALL_NO;
+	out->confidence = m->confidence;
+	out->permission = m->permission;
+	out->by_measurement = true;
+}
+
 void h2d_doctor_kernel_read(const char *root, const struct h2d_doctor_measured *measured,
 			    const struct h2d_log *log, struct h2d_doctor_kernel *out)
 {
@@ -64,6 +79,7 @@ void h2d_doctor_kernel_read(const char *root, const struct h2d_doctor_measured *
 		.root = root,
 	};
 	struct h2d_kernel_verdict *v = NULL;
+	char why[128];
 	int rc;
 
 	memset(out, 0, sizeof(*out));
@@ -75,16 +91,8 @@ void h2d_doctor_kernel_read(const char *root, const struct h2d_doctor_measured *
 	}
 	rc = h2d_kernel_verdict_get(&options, &v);
 	if (rc) {
-		snprintf(out->why, sizeof(out->why), "the kernel's verdict: %s",
-			 h2d_status_string(rc));
-		ask_clean_measurement(measured, out);
-		if (options.measured) {
-			out->policy = measured->policy;
-			out->stall = m.affected ? H2D_STALL_YES : H2D_STALL_NO;
-			out->confidence = measured->confidence;
-			out->permission = measured->permission;
-			out->by_measurement = true;
-		}
+		snprintf(why, sizeof(why), "the kernel's verdict: %s", h2d_status_string(rc));
+		h2d_doctor_kernel_unread(measured, why, out);
 		return;
 	}
 	out->policy = v->policy;

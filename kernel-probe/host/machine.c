@@ -53,10 +53,11 @@ static void read_gpu(const char *root, const char *address, struct h2d_machine *
 	memset(g, 0, sizeof(*g));
 	snprintf(g->address, sizeof(g->address), "%.15s", address);
 	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.64s/vendor", address);
-	if (!h2d_hostfs_u64(root, path, &value))
+	/* PCI numbers have 16 bits. */
+	if (!h2d_hostfs_u64(root, path, &value) && value <= UINT16_MAX)
 		g->vendor = (unsigned)value;
 	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.64s/device", address);
-	if (!h2d_hostfs_u64(root, path, &value))
+	if (!h2d_hostfs_u64(root, path, &value) && value <= UINT16_MAX)
 		g->device = (unsigned)value;
 	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.64s/driver", address);
 	if (h2d_hostfs_link_name(root, path, g->driver, sizeof(g->driver)))

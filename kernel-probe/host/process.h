@@ -104,6 +104,15 @@ int h2d_process_read(const char *root, int pid, const struct h2d_log *log,
 		     struct h2d_process *out);
 void h2d_process_free(struct h2d_process *p);
 
+/**
+ * Move everything into one piece of memory of the caller, which must not be given to
+ * h2d_process_free() then; `from` is released. Files are no longer open.
+ * @param arena  aligned to 16 bytes
+ * @return false when it does not fit; `to` is empty then
+ */
+bool h2d_process_move(struct h2d_process *from, void *arena, size_t bytes,
+		      struct h2d_process *to);
+
 /** Whether this mapping shows the defect: private, writable, of a checkpoint, with pages of
  *  its own. */
 bool h2d_mapping_is_copied(const struct h2d_process *p, const struct h2d_file_mapping *m);

@@ -14,12 +14,14 @@ static void kernel_evidence(const struct h2d_doctor_facts *f, struct h2d_finding
 				  "(HSA_AMD_SVM): copies reach the function by userptr alone");
 	if (f->kernel.conflict[0])
 		h2d_evidence(out, "Not all of that agrees: %s", f->kernel.conflict);
+	if (f->machine_late)
+		h2d_evidence(out, "Whether an AMD GPU uses this driver was not seen");
 }
 
 /* Whether a copy of this machine's programs goes through the AMD driver at all. */
 static bool uses_amd(const struct h2d_doctor_facts *f)
 {
-	return f->machine.amd || f->kernel.by_measurement;
+	return f->machine.amd || f->machine_late || f->kernel.by_measurement;
 }
 
 /* A process that maps nothing writable is not what the bug hits. */
@@ -181,13 +183,32 @@ static bool kernel_unknown(const struct h2d_doctor_facts *f, const struct h2d_sw
 	return true;
 }
 
+/* Something in the kernel hangs, which is news of its own. */
+static bool machine_hangs(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			  struct h2d_finding *out)
+{
+	(void)s;
+	if (!f->machine_late)
+		return false;
+	out->id = "machine_hangs";
+	out->status = H2D_DOCTOR_UNKNOWN;
+	out->confidence = H2D_CONFIDENCE_LOW;
+	h2d_say(out->line, sizeof(out->line),
+		"This machine does not say which GPUs it has: reading that did not end. "
+		"Something "
+		"in its kernel or a driver hangs.");
+	h2d_say(out->action, sizeof(out->action),
+		"Look for what hangs in the kernel's log (dmesg), then run h2d doctor again");
+	return true;
+}
+
 /* ---- what remains ---- */
 
 static bool no_gpu(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
 		   struct h2d_finding *out)
 {
 	(void)s;
-	if (f->machine.amd || f->machine.nvidia || f->machine.other_gpu ||
+	if (f->machine.amd || f->machine.nvidia || f->machine.other_gpu || f->machine_late ||
 	    f->kernel.by_measurement)
 		return false;
 	out->id = "no_gpu";
@@ -262,12 +283,19 @@ static bool no_answer(const struct h2d_doctor_facts *f, const struct h2d_switche
 	out->status = H2D_DOCTOR_UNKNOWN;
 	out->confidence = H2D_CONFIDENCE_LOW;
 	h2d_say(out->line, sizeof(out->line), "Cannot look at the process: %s", f->process_why);
-	h2d_say(out->action, sizeof(out->action),
-		"Run h2d doctor as the user of that process, or as root");
+	if (f->process_late)
+		h2d_say(out->action, sizeof(out->action),
+			"See what it waits for: cat /proc/%d/wchan, and as root cat "
+			"/proc/%d/stack",
+			f->asked_pid, f->asked_pid);
+	else
+		h2d_say(out->action, sizeof(out->action),
+			"Run h2d doctor as the user of that process, or as root");
 	return true;
 }
 
 const h2d_rule h2d_rules_rest[] = {no_answer,
+				   machine_hangs,
 				   kernel_well,
 				   kernel_unknown,
 				   no_gpu,
