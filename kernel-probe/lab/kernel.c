@@ -24,7 +24,9 @@ static enum role deb_role(const char *name)
 {
 	if (begins(name, "linux-image-") && !ends(name, "-dbg") && !ends(name, "-dbgsym"))
 		return ROLE_IMAGE;
-	if (begins(name, "linux-modules-"))
+	/* Since 7.2 Debian packs the kernel (binary) and what is built into it (base) apart. */
+	if (begins(name, "linux-modules-") || begins(name, "linux-binary-") ||
+	    begins(name, "linux-base-"))
 		return ROLE_MODULES;
 	if (begins(name, "linux-kbuild-") ||
 	    (begins(name, "linux-") && strstr(name, "headers-")))
@@ -166,7 +168,7 @@ static int take_headers(struct finder *f, const char *name,
 	return err;
 }
 
-/* Ubuntu's image package holds the kernel alone. */
+/* Ubuntu's image package holds the kernel alone, Debian's since 7.2 holds nothing. */
 static int take_split_modules(struct finder *f)
 {
 	struct lab_kernel *kernel = f->kernel;

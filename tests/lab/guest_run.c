@@ -5,35 +5,11 @@
  *
  * usage: guest_run MAP-CHECKPOINT H2D LIBRARY shipped|emulated
  */
-#include "document.h"
-#include "unit/test.h"
+#include "programs.h"
 
-enum { SPANS = 16, TIMEOUT_MS = 40 };
 #define SIZE_BYTES (32ll << 20)
 /* What the process itself may need meanwhile, for reading /proc and the like. */
 #define SLACK_BYTES (1ll << 20)
-
-static json_t *kernel;
-static bool shipped;
-
-static json_t *command(size_t index)
-{
-	json_t *c = json_array_get(json_object_get(kernel, "commands"), index);
-
-	CHECK(json_is_true(json_object_get(c, "ran")));
-	CHECK_EQ(number_of(c, "status"), 0);
-	CHECK_EQ(json_array_size(json_object_get(c, "kernel_log")), 0);
-	fprintf(stderr, "%s%s", text_of(c, "stdout"), text_of(c, "stderr"));
-	return c;
-}
-
-static json_t *parsed(const char *text)
-{
-	json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-
-	CHECK(json_is_object(j));
-	return j;
-}
 
 static void common(const json_t *j)
 {
@@ -55,7 +31,7 @@ static long long grown(const json_t *j)
 
 static void as_it_is(void)
 {
-	json_t *j = parsed(text_of(command(0), "stdout"));
+	json_t *j = parsed(text_of(command(0, 0), "stdout"), false);
 
 	common(j);
 	CHECK_STR(text_of(j, "permissions"), "rw-p");
@@ -72,8 +48,8 @@ static void as_it_is(void)
 
 static void under_h2d_run(void)
 {
-	json_t *c = command(1), *j = parsed(text_of(c, "stdout"));
-	json_t *report = parsed(text_of(c, "stderr")), *mapping;
+	json_t *c = command(1, 0), *j = parsed(text_of(c, "stdout"), false);
+	json_t *report = parsed(text_of(c, "stderr"), false), *mapping;
 
 	common(j);
 	CHECK_STR(text_of(j, "permissions"), "r--p");
@@ -97,42 +73,20 @@ static void under_h2d_run(void)
 
 int main(int argc, char **argv)
 {
-	static const char *release;
-	char timeout[16];
-	struct h2d_lab_options options = {
-		.releases = &release,
-		.release_count = 1,
-		.filesystems = H2D_LAB_FS_EXT4,
-		.policies = H2D_LAB_POLICY_STALE,
-		.permissions = H2D_LAB_PERMISSION_ACCESS,
-		.states = H2D_LAB_STATE_RW_PRESENT,
-		.size_bytes = 1 << 20,
-		.guest_file_count = 3,
-		.command_count = 2,
-	};
 	json_t *document;
-	int status;
 
 	if (argc < 5)
 		return 2;
-	release = test_kernel();
 	shipped = strcmp(argv[4], "shipped") == 0;
-	options.guest_files = (const char *const *)&argv[1];
-	options.driver = shipped ? H2D_LAB_DRIVER_SHIPPED : H2D_LAB_DRIVER_EMULATED;
-	options.timeout_ms = shipped ? 0 : TIMEOUT_MS;
-	snprintf(timeout, sizeof(timeout), "%d", TIMEOUT_MS);
 
 	const char *const plain[] = {"/bin/map-checkpoint", "/mnt/ext4/model.safetensors",
-				     shipped ? "shipped" : "stale", shipped ? NULL : timeout,
-				     NULL};
+				     shipped ? "shipped" : "stale",
+				     shipped ? NULL : TIMEOUT_TEXT, NULL};
 	const char *const cured[] = {"/bin/h2d", "run",	   "--json", "--", plain[0],
 				     plain[1],	 plain[2], plain[3], NULL};
 	const char *const *const commands[] = {plain, cured};
 
-	options.commands = commands;
-	document = run_laboratory(&options, &status);
-	CHECK_EQ(status, 0);
-	kernel = first_kernel(document);
+	document = run_programs(argv[4], (const char *const *)&argv[1], 3, commands, 2);
 	RUN(as_it_is);
 	RUN(under_h2d_run);
 	json_decref(document);

@@ -5,33 +5,7 @@
  *
  * usage: guest_trace MAP-CHECKPOINT H2D shipped|emulated
  */
-#include "document.h"
-#include "unit/test.h"
-
-enum { SPANS = 16, TIMEOUT_MS = 40 };
-
-static json_t *kernel;
-static bool shipped;
-
-static json_t *command(size_t index, int status)
-{
-	json_t *c = json_array_get(json_object_get(kernel, "commands"), index);
-
-	CHECK(json_is_true(json_object_get(c, "ran")));
-	CHECK_EQ(number_of(c, "status"), status);
-	CHECK_EQ(json_array_size(json_object_get(c, "kernel_log")), 0);
-	fprintf(stderr, "%s%s", text_of(c, "stdout"), text_of(c, "stderr"));
-	return c;
-}
-
-/* The document at the beginning of a text; lines for people may follow. */
-static json_t *parsed(const char *text)
-{
-	json_t *j = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DISABLE_EOF_CHECK, NULL);
-
-	CHECK(json_is_object(j));
-	return j;
-}
+#include "programs.h"
 
 static json_t *function(const json_t *process, const char *name)
 {
@@ -72,8 +46,8 @@ static void nothing_lost(const json_t *report, int events)
 
 static void counts(void)
 {
-	json_t *c = command(0, 1), *module = parsed(text_of(c, "stdout"));
-	json_t *report = parsed(text_of(c, "stderr")), *total, *outer, *fault;
+	json_t *c = command(0, 1), *module = parsed(text_of(c, "stdout"), true);
+	json_t *report = parsed(text_of(c, "stderr"), true), *total, *outer, *fault;
 
 	total = json_object_get(report, "total");
 	outer = function(total,
@@ -116,11 +90,11 @@ static void by_bpf(void)
 	json_t *c = json_array_get(json_object_get(kernel, "commands"), 6), *module, *report;
 	json_t *total, *fault, *outer;
 
-	report = parsed(text_of(c, "stderr"));
+	report = parsed(text_of(c, "stderr"), true);
 	if (strstr(text_of(json_object_get(report, "verdict"), "reason"), "without libbpf"))
 		return;
 	command(6, shipped ? 1 : 77);
-	module = parsed(text_of(c, "stdout"));
+	module = parsed(text_of(c, "stdout"), true);
 	CHECK_STR(text_of(report, "mechanism"), "bpf");
 	total = json_object_get(report, "total");
 	fault = function(total, "hmm_range_fault");
@@ -150,7 +124,7 @@ static void by_bpf(void)
 /* The same program, not there, and nothing that reaches the driver: told apart from "clean". */
 static void not_reached(void)
 {
-	json_t *report = parsed(text_of(command(1, 77), "stderr"));
+	json_t *report = parsed(text_of(command(1, 77), "stderr"), true);
 
 	CHECK_STR(text_of(json_object_get(report, "verdict"), "value"), "not_reached");
 	CHECK_EQ(number_of(json_object_get(report, "total"), "outer_call_count"), 0);
@@ -171,33 +145,14 @@ static void clean(void)
 
 int main(int argc, char **argv)
 {
-	static const char *release;
 	const char *files[] = {NULL, NULL, "/bin/cat", "/bin/ls", "/bin/dash"};
-	char timeout[16];
-	struct h2d_lab_options options = {
-		.releases = &release,
-		.release_count = 1,
-		.filesystems = H2D_LAB_FS_EXT4,
-		.policies = H2D_LAB_POLICY_STALE,
-		.permissions = H2D_LAB_PERMISSION_ACCESS,
-		.states = H2D_LAB_STATE_RW_PRESENT,
-		.size_bytes = 1 << 20,
-		.guest_file_count = 5,
-		.command_count = 7,
-	};
 	json_t *document;
-	int status;
 
 	if (argc < 4)
 		return 2;
-	release = test_kernel();
-	shipped = strcmp(argv[3], "shipped") == 0;
 	files[0] = argv[1];
 	files[1] = argv[2];
-	options.guest_files = files;
-	options.driver = shipped ? H2D_LAB_DRIVER_SHIPPED : H2D_LAB_DRIVER_EMULATED;
-	options.timeout_ms = shipped ? 0 : TIMEOUT_MS;
-	snprintf(timeout, sizeof(timeout), "%d", TIMEOUT_MS);
+	shipped = strcmp(argv[3], "shipped") == 0;
 
 	const char *const traced[] = {"/bin/h2d",
 				      "probe",
@@ -206,12 +161,12 @@ int main(int argc, char **argv)
 				      "--mechanism",
 				      "kprobe",
 				      "--timeout-ms",
-				      shipped ? "1000" : timeout,
+				      shipped ? "1000" : TIMEOUT_TEXT,
 				      "--",
 				      "/bin/map-checkpoint",
 				      "/mnt/ext4/model.safetensors",
 				      shipped ? "shipped" : "stale",
-				      shipped ? NULL : timeout,
+				      shipped ? NULL : TIMEOUT_TEXT,
 				      NULL};
 	const char *const bpf[] = {"/bin/h2d",
 				   "probe",
@@ -220,12 +175,12 @@ int main(int argc, char **argv)
 				   "--mechanism",
 				   "bpf",
 				   "--timeout-ms",
-				   shipped ? "1000" : timeout,
+				   shipped ? "1000" : TIMEOUT_TEXT,
 				   "--",
 				   "/bin/map-checkpoint",
 				   "/mnt/ext4/model.safetensors",
 				   shipped ? "shipped" : "stale",
-				   shipped ? NULL : timeout,
+				   shipped ? NULL : TIMEOUT_TEXT,
 				   NULL};
 	const char *const idle[] = {"/bin/h2d", "probe",    "trace",   "--json",
 				    "--",	"/bin/h2d", "version", NULL};
@@ -242,10 +197,7 @@ int main(int argc, char **argv)
 	const char *const *const commands[] = {traced, idle,	  absent, ended,
 					       events, instances, bpf};
 
-	options.commands = commands;
-	document = run_laboratory(&options, &status);
-	CHECK_EQ(status, 0);
-	kernel = first_kernel(document);
+	document = run_programs(argv[3], files, 5, commands, 7);
 	RUN(counts);
 	RUN(by_bpf);
 	RUN(not_reached);

@@ -289,6 +289,61 @@ static void ubuntu(void)
 	free_all(&lab, kernels, count);
 }
 
+/* Debian since 7.2: the image package only names those of the kernel and of its modules. */
+static void debian_split(void)
+{
+	static const struct entry binary[] = {
+		{ENTRY_FILE, "./usr/lib/modules/7.3.4+deb13-amd64/vmlinuz", "k", 0}, {0}};
+	static const struct entry modules[] = {
+		{ENTRY_FILE,
+		 "./usr/lib/modules/7.3.4+deb13-amd64/kernel/drivers/gpu/amdgpu.ko.xz", "m", 0},
+		{0}};
+	static const struct entry headers[] = {
+		{ENTRY_FILE, "./usr/src/linux-headers-7.3.4+deb13-amd64/Makefile", "all:\n", 0},
+		{0}};
+	static const struct entry base[] = {
+		{ENTRY_FILE, "./usr/lib/modules/7.3.4+deb13-amd64/modules.builtin", "b", 0},
+		{0}};
+	const char *d = dir("split"), *release = "7.3.4+deb13-amd64";
+	struct lab lab = make_lab(d);
+	struct lab_kernel *kernels;
+	struct lab_root root;
+	size_t count;
+	char *builtin;
+
+	deb(in(d, "a"), "linux-image-7.3.4+deb13-amd64", "7.3.4-1",
+	    "linux-base-7.3.4+deb13-amd64 (= 7.3.4-1), linux-binary-7.3.4+deb13-amd64 (= "
+	    "7.3.4-1), linux-modules-7.3.4+deb13-amd64 (= 7.3.4-1)",
+	    nothing);
+	deb(in(d, "b"), "linux-binary-7.3.4+deb13-amd64", "7.3.4-1", "", binary);
+	deb(in(d, "c"), "linux-modules-7.3.4+deb13-amd64", "7.3.4-1", "", modules);
+	deb(in(d, "d"), "linux-headers-7.3.4+deb13-amd64", "7.3.4-1",
+	    "gcc-14-for-host, linux-base (>= 4.12~)", headers);
+	deb(in(d, "e"), "linux-base-7.3.4+deb13-amd64", "7.3.4-1", "", base);
+	lab.options.releases = &release;
+	lab.options.release_count = 1;
+	REQUIRE(lab_kernels_find(&lab, &kernels, &count) == 0);
+	REQUIRE(count == 1);
+	CHECK(!kernels[0].missing && !kernels[0].headers_missing);
+	CHECK_EQ(kernels[0].module_count, 3);
+	REQUIRE(lab_root_unpack(&lab, &kernels[0], in_scratch("split-root"), &root) == 0);
+	builtin = lab_format("%s/modules.builtin", root.modules);
+	CHECK(builtin && access(builtin, R_OK) == 0);
+	free(builtin);
+	CHECK(root.image && strstr(root.image, "/lib/modules/7.3.4+deb13-amd64/vmlinuz"));
+	CHECK_STR(root.release, release);
+	lab_root_free(&root);
+	free_all(&lab, kernels, count);
+	/* Without the kernel itself it cannot be had. */
+	unlink(in(d, "b"));
+	lab = make_lab(d);
+	lab.options.releases = &release;
+	lab.options.release_count = 1;
+	REQUIRE(lab_kernels_find(&lab, &kernels, &count) == 0);
+	CHECK(count == 1 && kernels[0].missing && strstr(kernels[0].missing, "linux-binary-"));
+	free_all(&lab, kernels, count);
+}
+
 static void fedora(void)
 {
 	static const struct entry core[] = {
@@ -372,6 +427,7 @@ int main(void)
 	RUN(wrong_packages);
 	RUN(hollow_image);
 	RUN(ubuntu);
+	RUN(debian_split);
 	RUN(fedora);
 	RUN(arch);
 	return TEST_DONE();
