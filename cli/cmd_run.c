@@ -32,6 +32,11 @@ static FILE *open_report(struct h2d_cli *cli, const char *path)
 	int fd = path ? -1 : fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 	FILE *out = path ? fopen(path, "we") : fd >= 0 ? fdopen(fd, "w") : NULL;
 
+	/* Closed, it is something that cannot be written to: then the report is for nobody. */
+	if (!out && fd >= 0) {
+		close(fd);
+		out = fopen("/dev/null", "we");
+	}
 	if (!out)
 		h2d_cli_error(cli, H2D_RUN_FAILED, "%s: %s", path ? path : "stderr",
 			      strerror(errno));
@@ -89,7 +94,7 @@ static int run_command(struct h2d_cli *cli, const struct run_values *v, char **a
 {
 	struct h2d_run_program program;
 	struct h2d_run_outcome outcome;
-	struct h2d_run_setup setup = {0};
+	struct h2d_run_setup setup = {.memory_fd = -1, .file_fd = -1};
 	struct h2d_run_facts facts = {&program, &setup, &outcome, &v->patterns, argv};
 	int exit, rc;
 
@@ -102,6 +107,7 @@ static int run_command(struct h2d_cli *cli, const struct run_values *v, char **a
 	if (exit)
 		goto out;
 	rc = h2d_run_child(argv, &outcome);
+	h2d_run_state_collect(&setup);
 	if (rc)
 		exit = h2d_cli_error(cli, H2D_RUN_FAILED, "cannot run %s: %s", argv[0],
 				     strerror(-rc));

@@ -69,8 +69,10 @@ int h2d_run_child(char **argv, struct h2d_run_outcome *outcome);
 struct h2d_run_setup {
 	char library[PATH_MAX];
 	char folder[PATH_MAX]; /**< holds the state file; "" when there is none */
-	char state_path[PATH_MAX + 64];
-	struct h2d_run_state *state;
+	char file[PATH_MAX + 64];
+	int memory_fd, file_fd;	     /**< of the state and of the file, or -1 */
+	struct h2d_run_state *state; /**< what is reported */
+	struct h2d_run_state *outer; /**< of the `h2d run` around this one, or NULL */
 };
 
 /** Find the library, make the state, set the variables in this process's environment.
@@ -78,6 +80,15 @@ struct h2d_run_setup {
 int h2d_run_setup(struct h2d_cli *cli, const struct h2d_texts *patterns,
 		  struct h2d_run_setup *setup);
 void h2d_run_setup_release(struct h2d_run_setup *setup);
+
+/* ------------------------------------------------------------------ run_state.c */
+
+/** Make the state and name it in the environment. What a killed h2d left behind is removed.
+ *  @return 0, or an exit status after the error was told; release in both cases */
+int h2d_run_state_make(struct h2d_cli *cli, struct h2d_run_setup *setup);
+
+/** The command has ended: gather what was reported, also for the `h2d run` around this one. */
+void h2d_run_state_collect(struct h2d_run_setup *setup);
 
 /* ------------------------------------------------------------------ run_report.c */
 

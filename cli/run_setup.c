@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,64 +67,6 @@ static int library(struct h2d_cli *cli, char *out)
 	return 0;
 }
 
-/* A command that root started may change its user and must report even so: whoever knows the
- * name may write, and the name, which cannot be listed, is told to the command alone. */
-static int let_others_in(const struct h2d_run_setup *s)
-{
-	return chmod(s->state_path, 0666) || chmod(s->folder, 0711) ? -errno : 0;
-}
-
-static int name_state(struct h2d_run_setup *s)
-{
-	uint64_t secret[2];
-
-	if (getrandom(secret, sizeof(secret), GRND_NONBLOCK) != (ssize_t)sizeof(secret))
-		return -errno;
-	snprintf(s->state_path, sizeof(s->state_path), "%s/state-%016llx%016llx", s->folder,
-		 (unsigned long long)secret[0], (unsigned long long)secret[1]);
-	return 0;
-}
-
-static int make_state_file(struct h2d_run_setup *s)
-{
-	int rc = name_state(s);
-
-	if (!rc)
-		rc = h2d_run_state_create(s->state_path, &s->state);
-	if (!rc && !geteuid())
-		rc = let_others_in(s);
-	return rc;
-}
-
-/* In memory where that is possible: the counters are written all the time. */
-static int make_state(struct h2d_cli *cli, struct h2d_run_setup *s)
-{
-	const char *temporary = getenv("TMPDIR");
-	const char *const bases[] = {"/dev/shm", temporary && *temporary ? temporary : "/tmp",
-				     "/tmp"};
-	int rc = -ENOENT;
-
-	for (size_t i = 0; rc && i < sizeof(bases) / sizeof(bases[0]); i++) {
-		if ((size_t)snprintf(s->folder, sizeof(s->folder), "%s/h2d-run-XXXXXX",
-				     bases[i]) >= sizeof(s->folder) ||
-		    !mkdtemp(s->folder)) {
-			rc = -errno;
-			s->folder[0] = 0;
-			continue;
-		}
-		rc = make_state_file(s);
-		if (rc)
-			h2d_run_setup_release(s);
-	}
-	if (rc)
-		return h2d_cli_error(cli, H2D_RUN_FAILED,
-				     "cannot make a temporary file for the report: %s",
-				     strerror(-rc));
-	if (setenv(H2D_RUN_STATE_ENV, s->state_path, 1))
-		return h2d_cli_error(cli, H2D_RUN_FAILED, "out of memory");
-	return 0;
-}
-
 /* Put `first` before what the variable holds, with a colon between. */
 static int prepend(struct h2d_cli *cli, const char *name, const char *first)
 {
@@ -148,6 +89,7 @@ int h2d_run_setup(struct h2d_cli *cli, const struct h2d_texts *patterns,
 	int rc;
 
 	memset(s, 0, sizeof(*s));
+	s->memory_fd = s->file_fd = -1;
 	for (size_t i = 0; i < patterns->count; i++)
 		if (!patterns->items[i][0] || strchr(patterns->items[i], ':'))
 			return h2d_cli_usage(cli,
@@ -156,7 +98,7 @@ int h2d_run_setup(struct h2d_cli *cli, const struct h2d_texts *patterns,
 					     patterns->items[i]);
 	rc = library(cli, s->library);
 	if (!rc)
-		rc = make_state(cli, s);
+		rc = h2d_run_state_make(cli, s);
 	/* The first one given comes first. */
 	for (size_t i = patterns->count; !rc && i > 0; i--)
 		rc = prepend(cli, H2D_RUN_PATTERN_ENV, patterns->items[i - 1]);
@@ -165,15 +107,4 @@ int h2d_run_setup(struct h2d_cli *cli, const struct h2d_texts *patterns,
 	if (!rc && cli->common.verbose > 1 && setenv(H2D_RUN_VERBOSE_ENV, "1", 1))
 		rc = h2d_cli_error(cli, H2D_RUN_FAILED, "out of memory");
 	return rc;
-}
-
-void h2d_run_setup_release(struct h2d_run_setup *s)
-{
-	h2d_run_state_close(s->state);
-	s->state = NULL;
-	if (!s->folder[0])
-		return;
-	unlink(s->state_path);
-	rmdir(s->folder);
-	s->folder[0] = 0;
 }

@@ -94,7 +94,7 @@ static void attach_state(void)
 	const char *path = getenv(H2D_RUN_STATE_ENV);
 	struct h2d_run_state *s;
 
-	if (path && *path && !h2d_run_state_open(path, &s)) {
+	if (path && *path && !h2d_run_state_open_any(path, &s)) {
 		ro.state = s;
 	} else {
 		s = sys_mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,

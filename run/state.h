@@ -3,9 +3,11 @@
  * @file state.h
  * What the preloaded library tells the one who started the program: a file that every process
  * maps shared and adds to as things happen, so that a crash, _exit() or exec() loses nothing.
- * `h2d run` makes it (h2d_run_state_create), names it in H2D_RUN_STATE, and reads it when the
- * program has ended; without that variable a process and its forked children share a region
- * without a name, and the library itself writes the report (H2D_RUN_REPORT).
+ * `h2d run` makes it, names it in H2D_RUN_STATE, and reads it when the program has ended:
+ * memory that nobody can cut short, reached through h2d's own folder in /proc, and a file for
+ * those who cannot look into that (another user, another PID namespace); without that variable
+ * a process and its forked children share a region without a name, and the library itself
+ * writes the report (H2D_RUN_REPORT).
  *
  * One record per program image, process and file. Records are claimed atomically in an open
  * hash table; the counters are atomic, and nobody takes a lock. Same machine, same build: the
@@ -21,7 +23,8 @@
 
 /* ---- environment variables */
 
-/** Path of the state file; set by `h2d run`. */
+/** Paths of the state, separated by ':'; the first that can be opened is it. Set by `h2d run`.
+ */
 #define H2D_RUN_STATE_ENV "H2D_RUN_STATE"
 
 /** Further files to treat as checkpoints, whatever they hold: patterns as in glob(7), separated
@@ -117,6 +120,28 @@ struct h2d_run_state {
  * @return 0 or a negative errno
  */
 int h2d_run_state_create(const char *path, struct h2d_run_state **state);
+
+/**
+ * Make a state of memory, whose size is sealed: no access to it can end in SIGBUS.
+ * @param fd (out) the caller's to close; /proc/PID/fd/FD opens it again
+ * @return 0 or a negative errno
+ */
+int h2d_run_state_create_memory(int *fd, struct h2d_run_state **state);
+
+/**
+ * Read a state file to which others may write, or which they may cut short.
+ * @param state (out) zeroed, filled as far as the file goes; released with
+ * h2d_run_state_close()
+ * @return 0 or a negative errno
+ */
+int h2d_run_state_read(int fd, struct h2d_run_state **state);
+
+/** Add the records and counters of one to another. Its program images get new numbers. */
+void h2d_run_state_add(struct h2d_run_state *to, const struct h2d_run_state *from);
+
+/** The first of several paths, separated by ':', that is a state. @return as
+ * h2d_run_state_open, of the last one */
+int h2d_run_state_open_any(const char *paths, struct h2d_run_state **state);
 
 /** Map an existing file. @return 0, -EINVAL if it is none or of another version, or an errno */
 int h2d_run_state_open(const char *path, struct h2d_run_state **state);

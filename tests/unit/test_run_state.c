@@ -2,7 +2,9 @@
 /* needs: h2d_run_core */
 /* The state file that processes under the preloaded library share with `h2d run`. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "run/state.h"
 #include "scratch.h"
@@ -121,6 +123,67 @@ static void a_long_path_keeps_its_end(void)
 	CHECK_EQ(r.flags, H2D_RUN_PATH_CUT);
 }
 
+static void of_memory_it_cannot_be_cut_short(void)
+{
+	struct h2d_run_state *s, *again;
+	char paths[128];
+	bool new;
+	int fd;
+
+	REQUIRE(!h2d_run_state_create_memory(&fd, &s));
+	CHECK(ftruncate(fd, 0) == -1 && errno == EPERM);
+	CHECK(claim(s, 10, 77, &new) && new);
+	snprintf(paths, sizeof(paths), "/nonexistent::/dev/null:/proc/%d/fd/%d:/tmp", getpid(),
+		 fd);
+	REQUIRE(!h2d_run_state_open_any(paths, &again));
+	CHECK_EQ(count(again), 1);
+	h2d_run_state_close(again);
+	CHECK_EQ(h2d_run_state_open_any("", &again), -ENOENT);
+	close(fd);
+	h2d_run_state_close(s);
+}
+
+static void one_is_added_to_another(void)
+{
+	struct h2d_run_state *s, *to, *copy;
+	struct h2d_run_record *r;
+	const struct h2d_run_record *sum;
+	size_t index = 0;
+	uint64_t bytes = 0;
+	bool new;
+	int fd, to_fd;
+
+	REQUIRE(!h2d_run_state_create_memory(&to_fd, &to));
+	REQUIRE(!h2d_run_state_create(scratch_path("added"), &s));
+	atomic_store(&to->image_count, 1);
+	atomic_store(&s->image_count, 1);
+	r = claim(to, 10, 77, &new);
+	atomic_store(&r->mapping_bytes, 5);
+	r = claim(s, 10, 77, &new);
+	atomic_store(&r->mapping_bytes, 7);
+	memset(r->path, 'x', sizeof(r->path)); /* from elsewhere: it need not end */
+	fd = open(scratch_path("added"), O_RDWR);
+	REQUIRE(fd >= 0 && !h2d_run_state_read(fd, &copy));
+	h2d_run_state_add(to, copy);
+	h2d_run_state_close(copy);
+	CHECK_EQ(count(to), 2);
+	CHECK_EQ(to->image_count, 2);
+	while ((sum = h2d_run_state_next(to, &index))) {
+		bytes += sum->mapping_bytes;
+		CHECK_EQ(sum->path[sizeof(sum->path) - 1], 0);
+	}
+	CHECK_EQ(bytes, 12);
+	/* Cut short, the copy has what is left; of nothing there is no copy. */
+	CHECK(!ftruncate(fd, 5000) && !h2d_run_state_read(fd, &copy));
+	h2d_run_state_close(copy);
+	CHECK(!ftruncate(fd, 0));
+	CHECK_EQ(h2d_run_state_read(fd, &copy), -EINVAL);
+	close(fd);
+	close(to_fd);
+	h2d_run_state_close(to);
+	h2d_run_state_close(s);
+}
+
 int main(void)
 {
 	RUN(one_record_per_process_and_file);
@@ -128,5 +191,7 @@ int main(void)
 	RUN(processes_share_it_and_lose_nothing);
 	RUN(another_file_is_refused);
 	RUN(a_long_path_keeps_its_end);
+	RUN(of_memory_it_cannot_be_cut_short);
+	RUN(one_is_added_to_another);
 	return TEST_DONE();
 }
