@@ -24,6 +24,10 @@
 #include "run/keep.h"
 #include "run/signals.h"
 
+/* Newer than some headers. */
+#define POPULATE_WRITE 23
+ssize_t process_madvise(int fd, const struct iovec *v, size_t n, int advice, unsigned flags);
+
 /* A macro, where functions are inlined. */
 #undef fread_unlocked
 
@@ -53,6 +57,7 @@ int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 	X(recvmsg)                                                                             \
 	X(recvmmsg)                                                                            \
 	X(process_vm_readv)                                                                    \
+	X(process_madvise)                                                                     \
 	X(getrandom)                                                                           \
 	X(getentropy)                                                                          \
 	X(fread)                                                                               \
@@ -250,6 +255,17 @@ RO_PUBLIC ssize_t process_vm_readv(pid_t pid, const struct iovec *to, unsigned l
 {
 	open_vector(to, to_count <= IOV_MAX ? (long)to_count : 0);
 	return NEXT(process_vm_readv)(pid, to, to_count, from, from_count, flags);
+}
+
+/* Of another process or of this one: opened too often is harmless. */
+RO_PUBLIC ssize_t process_madvise(int fd, const struct iovec *v, size_t n, int advice,
+				  unsigned flags)
+{
+	if (advice == POPULATE_WRITE)
+		open_vector(v, n <= IOV_MAX ? (long)n : 0);
+	if (!NEXT(process_madvise))
+		return syscall(SYS_process_madvise, fd, v, n, advice, flags);
+	return next.process_madvise(fd, v, n, advice, flags);
 }
 
 RO_PUBLIC ssize_t getrandom(void *buf, size_t bytes, unsigned flags)

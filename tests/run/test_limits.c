@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bad input: many mappings, no entry left in the kernel's map, files cut short, limits. */
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 
 #include "under.h"
+
+/* Newer than some headers. */
+#ifndef PR_SET_VMA
+#define PR_SET_VMA	     0x53564d41
+#define PR_SET_VMA_ANON_NAME 0
+#endif
 
 static void many_mappings(void)
 {
@@ -141,7 +150,54 @@ static void as_without(void)
 	close(fd);
 }
 
+/* Locked or populated at once, a writable private mapping is copied page by page; kept, it is
+ * read. What is opened afterwards is copied then, and stays in memory too. */
+static void locked_and_populated(void)
+{
+	int fd = open(under_file, O_RDONLY), status = -1;
+	unsigned char *p =
+		mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+	unsigned char *q = under_map(under_file, 4 * MIB), cached[1024];
+	struct iovec all = {p, 4 * MIB};
+	pid_t pid;
+
+	REQUIRE(p != MAP_FAILED && q && fd >= 0);
+	CHECK_STR(under_permissions(p), "r--p");
+	CHECK(under_same(p, 0, 4 * MIB));
+	CHECK(!mlock(q, 4 * MIB) && !mincore(q, 4 * MIB, cached));
+	for (size_t i = 0; i < 1024; i++)
+		if (!(cached[i] & 1))
+			CHECK(0);
+	CHECK_STR(under_permissions(q), "r--p");
+	q[0] = q[3 * MIB] = 5;
+	CHECK(q[0] == 5 && under_same(q, 1, 3 * MIB - 1) && q[3 * MIB] == 5);
+	CHECK(!munlock(q, 4 * MIB));
+	CHECK(!mlockall(MCL_CURRENT) || errno == ENOMEM || errno == EPERM);
+	q[MIB + 1] = 6;
+	CHECK(q[MIB + 1] == 6 && !munlockall());
+	/* A name is for anonymous memory only, with and without us. */
+	CHECK(prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, p, 4096, "x") == -1);
+	p[MIB] = 7;
+	CHECK(p[MIB] == 7);
+	/* By way of a handle of the process, which kernels take for others or for all. */
+	fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	if (fd >= 0 && process_madvise(fd, &all, 1, 23, 0) > 0)
+		CHECK_STR(under_permissions(p + 3 * MIB), "rw-p");
+	pid = fork();
+	if (!pid) {
+		p[3 * MIB] = 1;
+		_exit(!(p[3 * MIB] == 1 && q[0] == 5));
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+}
+
+static void look_locked(struct h2d_run_state *s)
+{
+	CHECK(UNDER_SUM(s, mapping_count) >= 2);
+}
+
 static const struct under_case cases[] = {
+	{"locked_and_populated", locked_and_populated, look_locked, 0, NULL},
 	{"many_mappings", many_mappings, look_many, 0, NULL},
 	{"no_map_entry_left", no_map_entry_left, look_whole, 0, NULL},
 	{"file_cut_short", file_cut_short, NULL, SIGBUS, NULL},

@@ -515,6 +515,7 @@ int main(int argc, char **argv)
 {
 	const char *steps = getenv("H2D_RANDOM_STEPS");
 
+	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (argc != 5)
 		return all_seeds();
 	log_fd = atoi(argv[3]);

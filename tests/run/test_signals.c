@@ -477,6 +477,52 @@ static void raw_handler_after(void)
 	CHECK_STR(under_permissions(under_map(under_file, UNDER_FILE_BYTES)), "rw-p");
 }
 
+/* Go's runtime: a stack of its own for each thread's signals, and what happened in code that is
+ * not its own goes to the handler that was there before. */
+static struct raw_action passed_on;
+
+static void pass_on(int sig, siginfo_t *info, void *context)
+{
+	void (*next)(int, siginfo_t *, void *);
+
+	memcpy(&next, &passed_on.handler, sizeof(next));
+	if (info->si_addr == (void *)nowhere)
+		recover(sig, info, context);
+	next(sig, info, context);
+}
+
+static void *on_a_stack_of_its_own(void *user)
+{
+	stack_t stack = {.ss_sp = malloc(32768), .ss_size = 32768};
+
+	CHECK(!sigaltstack(&stack, NULL));
+	for (size_t at = (size_t)user * MIB / 4; at < UNDER_FILE_BYTES; at += MIB)
+		map[at] = (unsigned char)at;
+	return NULL;
+}
+
+static void raw_handler_that_passes_on(void)
+{
+	struct sigaction act = {.sa_sigaction = pass_on,
+				.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+	struct raw_action raw;
+	pthread_t threads[3];
+
+	begin();
+	sigfillset(&act.sa_mask);
+	REQUIRE(!sigaction(SIGUSR2, &act, NULL));
+	REQUIRE(!syscall(SYS_rt_sigaction, SIGUSR2, NULL, &raw, sizeof(raw.mask)));
+	raw.mask = ~0ul;
+	REQUIRE(!syscall(SYS_rt_sigaction, SIGSEGV, &raw, &passed_on, sizeof(raw.mask)));
+	for (size_t i = 0; i < 3; i++)
+		pthread_create(&threads[i], NULL, on_a_stack_of_its_own, (void *)i);
+	for (size_t i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	CHECK(faults(nowhere));
+	map[11 * MIB + 5] = 1;
+	CHECK(map[11 * MIB + 5] == 1);
+}
+
 static void look_raw_after(struct h2d_run_state *s)
 {
 	CHECK_EQ(UNDER_SUM(s, mapping_count), 1);
@@ -501,6 +547,7 @@ static const struct under_case cases[] = {
 	{"sent", sent, NULL, SIGSEGV, NULL},
 	{"raw_handler_before", raw_handler_before, NULL, 0, NULL},
 	{"raw_handler_after", raw_handler_after, look_raw_after, 0, NULL},
+	{"raw_handler_that_passes_on", raw_handler_that_passes_on, NULL, 0, NULL},
 	{"crash_on_a_small_stack", crash_on_a_small_stack, NULL, 0, NULL},
 	{"crash_at_the_right_place", crash_at_the_right_place, look_crash, 0, NULL},
 };
