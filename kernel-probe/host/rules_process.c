@@ -10,6 +10,8 @@
 /* Above these it is no accident. */
 enum {
 	FAULTS_PER_S = 100,
+	STOPPED_PCT = 10,
+	PINNING_PCT = 50,
 	PRESSURE_PCT = 10,
 };
 
@@ -300,6 +302,63 @@ static bool out_of_room(const struct h2d_doctor_facts *f, const struct h2d_switc
 	return true;
 }
 
+/* Each notifier that hits a range of the GPU suspends all queues of the process, and more of
+ * them come while a load goes on. */
+static bool queues_stopped(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			   struct h2d_finding *out)
+{
+	char who[128];
+
+	if (!f->have_process || !f->process.checkpoint_count || !f->trend.evictions_known ||
+	    f->trend.evicted_pct < STOPPED_PCT)
+		return false;
+	begin(f, "queues_stopped", H2D_DOCTOR_AFFECTED, H2D_CONFIDENCE_HIGH, out);
+	h2d_say(out->line, sizeof(out->line),
+		"%s has its GPU stopped %.0f %% of the time while it loads: pages that the GPU "
+		"may use are changed under it, and each time the driver suspends its queues.",
+		h2d_process_words(f, who, sizeof(who)),
+		f->trend.evicted_pct < 100 ? f->trend.evicted_pct : 100);
+	h2d_evidence(out, "amdkfd counted %.0f ms of evicted queues in %.1f s",
+		     f->trend.evicted_pct * (double)f->trend.elapsed_ns / 1e8,
+		     (double)f->trend.elapsed_ns / 1e9);
+	h2d_mapping_evidence(f, out);
+	h2d_trend_evidence(f, out);
+	memory_evidence(f, out);
+	h2d_recommend(f, s, "stage", true, out);
+	return true;
+}
+
+/* Time goes into the kernel, with threads inside an ioctl, and no page is copied: the runtime
+ * has the driver pin the mapped file for each tensor. */
+static bool pinning(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+		    struct h2d_finding *out)
+{
+	char who[128];
+
+	if (!f->have_process || !f->process.checkpoint_count ||
+	    f->process.copied.mapping_count || f->kernel.stall == H2D_STALL_YES ||
+	    f->trend.evicted_pct >= STOPPED_PCT ||
+	    !(f->process.runtimes & H2D_RUNTIME_HIP) || !f->trend.threads_in_ioctl ||
+	    f->trend.kernel_pct < PINNING_PCT || f->trend.major_faults_per_s >= FAULTS_PER_S ||
+	    (f->trend.progress != H2D_PROGRESS_SLOW &&
+	     f->trend.progress != H2D_PROGRESS_MOVING))
+		return false;
+	begin(f, "pinning", H2D_DOCTOR_AFFECTED, H2D_CONFIDENCE_MEDIUM, out);
+	h2d_say(out->line, sizeof(out->line),
+		"%s probably waits for the driver to pin its checkpoint tensor by tensor: %.0f "
+		"%% "
+		"of a processor go into the kernel, %s/s arrive.",
+		h2d_process_words(f, who, sizeof(who)), f->trend.kernel_pct,
+		h2d_amount(f->trend.bytes_per_s));
+	h2d_evidence(out, "%u of its threads %s inside an ioctl; it has loaded HIP",
+		     f->trend.threads_in_ioctl, f->trend.threads_in_ioctl == 1 ? "is" : "are");
+	h2d_mapping_evidence(f, out);
+	h2d_trend_evidence(f, out);
+	h2d_evidence(out, "How often it pins is not told by /proc: h2d probe trace counts it");
+	h2d_recommend(f, s, "stage", true, out);
+	return true;
+}
+
 static bool pressure(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
 		     struct h2d_finding *out)
 {
@@ -403,6 +462,6 @@ bool h2d_rule_process_found_well(const struct h2d_doctor_facts *f, const struct 
 	return !f->asked_for_process && judge_well(f, out);
 }
 
-const h2d_rule h2d_rules_process[] = {svm_limit,      will_not_fit, copied,   random_advice,
-				      network_faults, out_of_room,  pressure, moves,
-				      process_well,   NULL};
+const h2d_rule h2d_rules_process[] = {
+	svm_limit,	will_not_fit, copied,  random_advice, network_faults, out_of_room,
+	queues_stopped, pressure,     pinning, moves,	      process_well,   NULL};

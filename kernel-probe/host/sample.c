@@ -93,17 +93,25 @@ static void take_status(const char *root, int pid, struct h2d_sample *s)
 	}
 }
 
-/* /sys/class/kfd/kfd/proc/PID/vram_GPU holds bytes, one file for each GPU (amdkfd,
- * kfd_process.c). */
-static void take_vram(const char *root, int pid, struct h2d_sample *s)
+/* /sys/class/kfd/kfd/proc/PID/vram_GPU holds bytes, stats_GPU/evicted_ms the time in which its
+ * queues there were evicted, one of each for each GPU (amdkfd, kfd_process.c). */
+static void take_gpus(const char *root, int pid, struct h2d_sample *s)
 {
 	char dir[64], path[128], **names;
-	uint64_t bytes;
+	uint64_t bytes, ms;
 	int n;
 
 	snprintf(dir, sizeof(dir), "/sys/class/kfd/kfd/proc/%d", pid);
 	n = h2d_hostfs_list(root, dir, &names);
 	for (int i = 0; i < n; i++) {
+		if (!strncmp(names[i], "stats_", 6)) {
+			snprintf(path, sizeof(path), "%s/%.40s/evicted_ms", dir, names[i]);
+			if (!h2d_hostfs_u64(root, path, &ms)) {
+				s->evicted_ms.known = true;
+				if (ms > s->evicted_ms.value)
+					s->evicted_ms.value = ms;
+			}
+		}
 		if (strncmp(names[i], "vram_", 5))
 			continue;
 		snprintf(path, sizeof(path), "%s/%.40s", dir, names[i]);
@@ -151,7 +159,7 @@ void h2d_sample_take(const char *root, int pid, struct h2d_sample *out)
 	if (out->gone)
 		return;
 	take_status(root, pid, out);
-	take_vram(root, pid, out);
+	take_gpus(root, pid, out);
 	take_threads(root, pid, out);
 	h2d_pressure_read(root, "memory", &out->memory);
 }
@@ -239,6 +247,11 @@ void h2d_trend_of(const struct h2d_sample *samples, size_t count, struct h2d_tre
 	out->cpu_pct = 100.0 * (double)busy_ns / (double)out->elapsed_ns;
 	out->kernel_pct =
 		100.0 * (double)rise(a->kernel_ns, b->kernel_ns) / (double)out->elapsed_ns;
+	out->evictions_known = a->evicted_ms.known && b->evicted_ms.known;
+	if (out->evictions_known)
+		out->evicted_pct = 1e8 *
+				   (double)rise(a->evicted_ms.value, b->evicted_ms.value) /
+				   (double)out->elapsed_ns;
 	if (out->progress == H2D_PROGRESS_EXITED)
 		return;
 	if (out->bytes_per_s >= H2D_SLOW_BYTES_PER_S)
@@ -297,6 +310,7 @@ void h2d_samples_write(struct h2d_json *j, const struct h2d_sample *samples, siz
 			known(j, "read_call_bytes", &s->read_call_bytes);
 			known(j, "read_storage_bytes", &s->read_storage_bytes);
 			known(j, "device_memory_bytes", &s->vram_bytes);
+			known(j, "queues_stopped_ms", &s->evicted_ms);
 		}
 		h2d_json_object_end(j);
 	}
@@ -314,5 +328,11 @@ void h2d_samples_write(struct h2d_json *j, const struct h2d_sample *samples, siz
 	h2d_json_u64(j, "minor_faults_per_s", t->minor_faults_per_s);
 	h2d_json_double(j, "cpu_pct", t->cpu_pct);
 	h2d_json_double(j, "kernel_pct", t->kernel_pct);
+	if (t->evictions_known) {
+		h2d_json_double(j, "queues_stopped_pct", t->evicted_pct);
+	} else {
+		h2d_json_null(j, "queues_stopped_pct");
+		h2d_json_string(j, "queues_stopped_pct_why", "amdkfd does not tell it here");
+	}
 	h2d_json_object_end(j);
 }

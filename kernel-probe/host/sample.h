@@ -27,6 +27,9 @@ struct h2d_sample {
 	struct h2d_known_u64 read_call_bytes;	 /**< by read(2) and its kin */
 	struct h2d_known_u64 read_storage_bytes; /**< fetched from storage, also by faults */
 	struct h2d_known_u64 vram_bytes;	 /**< amdkfd's account of the process */
+	/** Time in which the process's queues were stopped, of the GPU where it is longest;
+	 * amdkfd. */
+	struct h2d_known_u64 evicted_ms;
 	struct h2d_known_u64 switch_count;
 	struct h2d_pressure memory;
 };
@@ -60,7 +63,9 @@ struct h2d_trend {
 	uint64_t bytes_per_s;
 	uint64_t major_faults_per_s, minor_faults_per_s;
 	double cpu_pct, kernel_pct; /**< of one processor */
-	char state;		    /**< in the last sample */
+	bool evictions_known;
+	double evicted_pct; /**< of the time in which its queues were stopped */
+	char state;	    /**< in the last sample */
 	unsigned threads_in_ioctl;
 };
 void h2d_trend_of(const struct h2d_sample *samples, size_t count, struct h2d_trend *out);
