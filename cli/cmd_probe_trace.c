@@ -14,6 +14,7 @@
 #include "text.h"
 #include "trace/bpf.h"
 #include "trace/session.h"
+#include "trace/who.h"
 #include "trace_target.h"
 
 struct values {
@@ -186,6 +187,21 @@ static void print_process(const struct run *r, const struct h2d_trace_process *p
 		p->ebusy_max_count);
 }
 
+static void print_who(FILE *out, const struct h2d_trace_process *p)
+{
+	fprintf(out, "process %d", p->pid);
+	if (p->name[0]) {
+		fputs(" (", out);
+		h2d_text_safe(out, p->name, strlen(p->name));
+		fputc(')', out);
+	}
+	if (p->asked && p->rank >= 0)
+		fprintf(out, ", rank %d", p->rank);
+	if (p->asked && p->local_rank >= 0)
+		fprintf(out, ", local rank %d", p->local_rank);
+	fputc('\n', out);
+}
+
 static void print_report(const struct run *r, const struct verdict *v)
 {
 	FILE *out = r->cli->out;
@@ -195,7 +211,7 @@ static void print_report(const struct run *r, const struct verdict *v)
 			fprintf(out, "not traced: %s: %s\n", r->session.targets[f].name,
 				r->session.targets[f].why);
 	for (size_t i = 0; i < r->counts.process_count; i++) {
-		fprintf(out, "process %d\n", r->counts.processes[i].pid);
+		print_who(out, &r->counts.processes[i]);
 		print_process(r, &r->counts.processes[i]);
 	}
 	fprintf(out,
@@ -305,18 +321,20 @@ static bool over(struct run *r)
 		return true;
 	if (r->child.pid > 0)
 		return h2d_trace_child_ended(&r->child, false);
-	return r->v->pid && kill((pid_t)r->v->pid, 0) && errno == ESRCH;
+	return r->v->pid && h2d_trace_process_ended((int)r->v->pid);
 }
 
 static void take(struct run *r, bool histograms)
 {
 	if (r->bpf) {
 		h2d_trace_bpf_update(&r->session, &r->counts, r->timeout_ms);
-		return;
+	} else {
+		h2d_trace_drain(&r->session, &r->counts);
+		if (histograms)
+			h2d_trace_update(&r->session, &r->counts, r->timeout_ms);
 	}
-	h2d_trace_drain(&r->session, &r->counts);
-	if (histograms)
-		h2d_trace_update(&r->session, &r->counts, r->timeout_ms);
+	/* While they run. */
+	h2d_trace_who_all(&r->counts);
 }
 
 static void follow(struct run *r)
@@ -491,8 +509,9 @@ const struct h2d_command h2d_command_probe_trace = {
 			"and what it starts, or of the whole machine until Ctrl-C.",
 			"A window is an outer call that had -EBUSY inside, was told to try "
 			"again (-EAGAIN) and lasted half of the driver's retry timeout or "
-			"longer. Figures are given for each process, and so for each rank of "
-			"a distributed program.",
+			"longer. Figures are given for each process, with its name and, where "
+			"its environment was started with one (RANK, LOCAL_RANK, or those of "
+			"Open MPI, PMI and Slurm), its rank in a distributed program.",
 			"Where kernel and module have BTF, a BPF program counts in the kernel "
 			"(fentry, fexit). Else kprobe events do, through tracefs, in an "
 			"instance of its own that is removed at the end; the kernel counts "

@@ -119,6 +119,18 @@ static int status_field(int tid, const char *key)
 	return (int)strtol(value, NULL, 10);
 }
 
+bool h2d_trace_process_ended(int pid)
+{
+	char path[64], text[4096], state[32];
+
+	if (kill(pid, 0) && errno == ESRCH)
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	return h2d_hostfs_read(NULL, path, text, sizeof(text)) > 0 &&
+	       h2d_text_field(text, "State", state, sizeof(state)) > 0 &&
+	       (state[0] == 'Z' || state[0] == 'X');
+}
+
 int h2d_trace_process_of(int tid)
 {
 	return status_field(tid, "Tgid");

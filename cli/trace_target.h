@@ -24,6 +24,8 @@ void h2d_trace_child_cancel(struct h2d_trace_child *c);
 /** Whether it has ended; with `wait`, after it has. */
 bool h2d_trace_child_ended(struct h2d_trace_child *c, bool wait);
 
+/** Whether a process has ended, also where nobody has taken note of it yet (a zombie). */
+bool h2d_trace_process_ended(int pid);
 /** Process of a thread, or -1. */
 int h2d_trace_process_of(int tid);
 /** Follow all threads of a process and of the processes below it. */

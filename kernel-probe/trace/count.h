@@ -47,6 +47,10 @@ struct h2d_trace_stat {
 
 struct h2d_trace_process {
 	int pid;
+	/* Of who.h. */
+	bool asked, environment_read;
+	char name[32];	      /**< comm, or "" */
+	int rank, local_rank; /**< -1: none, or not known; good once it was asked for */
 	struct h2d_trace_stat stats[H2D_TRACE_FUNCTIONS];
 	uint64_t outer_count, outer_ebusy_count; /**< outer calls; with -EBUSY inside */
 	uint64_t ebusy_max_count;		 /**< most -EBUSY inside one outer call */

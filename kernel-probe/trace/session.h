@@ -78,7 +78,7 @@ void h2d_trace_reason(struct h2d_trace_session *s, const char *fmt, ...)
 
 /** The members `functions` and `missing`. */
 void h2d_trace_write_setup(struct h2d_json *j, const struct h2d_trace_session *s);
-/** The members `total`, `processes` and `overhead`; `name_of` gives a process's name or "". */
+/** The members `total`, `processes` and `overhead`. */
 void h2d_trace_write_counts(struct h2d_json *j, const struct h2d_trace_session *s,
 			    const struct h2d_trace_counts *c);
 

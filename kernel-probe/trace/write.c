@@ -96,6 +96,28 @@ static void write_process(struct h2d_json *j, const struct h2d_trace_session *s,
 	h2d_json_u64(j, "window_ns", p->window_ns);
 }
 
+static void write_rank(struct h2d_json *j, const char *key, const char *why_key, int rank,
+		       const struct h2d_trace_process *p)
+{
+	if (p->asked && rank >= 0)
+		h2d_json_i64(j, key, rank);
+	else
+		write_null(j, key, why_key,
+			   p->environment_read ? "its environment names none"
+					       : "its environment could not be read");
+}
+
+static void write_who(struct h2d_json *j, const struct h2d_trace_process *p)
+{
+	h2d_json_i64(j, "pid", p->pid);
+	if (p->name[0])
+		h2d_json_string(j, "name", p->name);
+	else
+		write_null(j, "name", "name_why", "it ended before it was asked for");
+	write_rank(j, "rank", "rank_why", p->rank, p);
+	write_rank(j, "local_rank", "local_rank_why", p->local_rank, p);
+}
+
 void h2d_trace_write_counts(struct h2d_json *j, const struct h2d_trace_session *s,
 			    const struct h2d_trace_counts *c)
 {
@@ -112,7 +134,7 @@ void h2d_trace_write_counts(struct h2d_json *j, const struct h2d_trace_session *
 	h2d_json_array_begin(j, "processes");
 	for (size_t i = 0; i < c->process_count; i++) {
 		h2d_json_object_begin(j, NULL);
-		h2d_json_i64(j, "pid", c->processes[i].pid);
+		write_who(j, &c->processes[i]);
 		write_process(j, s, &c->processes[i]);
 		h2d_json_object_end(j);
 	}
