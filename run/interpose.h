@@ -13,6 +13,11 @@
  *    device other than through device.c (unified memory, kernels that write through host
  *    pointers, storage to a mapping): EFAULT or the device's own error, as for a read-only
  * buffer.
+ *  - MADV_DONTFORK by a raw system call: a child opens page by page around the hole.
+ *  - What the program took over by mprotect() in the middle of a mapping that was written on
+ *    both sides is several entries of the kernel's map for ever: mremap() of all may be EFAULT.
+ *  - mremap() over several mappings that lie side by side may succeed where the kernel alone
+ *    refuses it, when all of it is kept.
  *  - rt_sigaction(SIGSEGV) by a raw system call: whoever does it gets the faults. One made
  * before the first mapping is chained; after one made later nothing more is kept, and what was
  * kept lives on the other's forwarding of faults that are not its own.

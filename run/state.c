@@ -10,7 +10,7 @@
 #include "run/state.h"
 
 enum { FREE, CLAIMED, READABLE };
-enum { CHUNK_BYTES = 1 << 16 };
+enum { CHUNK_BYTES = 1 << 16, RESERVED_BYTES = 1 << 16 /* for the head */ };
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters are shared between processes");
 
@@ -39,6 +39,21 @@ static int map_state(int fd, struct h2d_run_state **state)
 	return 0;
 }
 
+/* Where a file system is full, a store to a hole of a file is SIGBUS. */
+static int reserve(int fd, size_t bytes)
+{
+	if (!fallocate(fd, 0, 0, (off_t)bytes))
+		return 0;
+	return errno == EOPNOTSUPP || errno == ENOSYS ? 0 : -errno;
+}
+
+static bool sealed(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && seals & F_SEAL_SHRINK;
+}
+
 int h2d_run_state_create(const char *path, struct h2d_run_state **state)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -46,7 +61,9 @@ int h2d_run_state_create(const char *path, struct h2d_run_state **state)
 
 	if (fd < 0)
 		return -errno;
-	rc = ftruncate(fd, sizeof(**state)) ? -errno : map_state(fd, state);
+	rc = ftruncate(fd, sizeof(**state)) ? -errno : reserve(fd, RESERVED_BYTES);
+	if (!rc)
+		rc = map_state(fd, state);
 	close(fd);
 	if (rc) {
 		unlink(path);
@@ -135,6 +152,8 @@ int h2d_run_state_open(const char *path, struct h2d_run_state **state)
 		rc = -errno;
 	else if (!S_ISREG(st.st_mode) || st.st_size != (off_t)sizeof(*s))
 		rc = -EINVAL;
+	if (!rc && !sealed(fd))
+		rc = reserve(fd, sizeof(*s));
 	if (!rc)
 		rc = map_state(fd, &s);
 	close(fd);
