@@ -313,6 +313,7 @@ int h2d_measure(struct h2d_cli *cli, struct h2d_transfer_values *v, const char *
 		exit = share(cli, v, m);
 	if (exit)
 		return exit;
+	v->retry_policy = h2d_kernel_policy(cli, v, m->devs, m->device_count);
 	m->samples = calloc(repeat, sizeof(*m->samples));
 	if (!m->samples)
 		return h2d_cli_error(cli, H2D_EXIT_SYSTEM, "--repeat: out of memory");

@@ -29,6 +29,12 @@ static const struct h2d_option transfer[] = {
 	 "what was found is kept in $XDG_CACHE_HOME/h2d, else in ~/.cache/h2d. With never, "
 	 "nothing is measured, read or kept; with again, it is measured anew.",
 	 (const char *const[]){"auto", "never", "again", NULL}, 0, AT(calibrate), 0, 0},
+	{"kernel-policy", 0, H2D_OPTION_CHOICE, "POLICY",
+	 "What the kernel's GPU driver does when pages of a copy's source change under it, for "
+	 "path auto. With auto, the default, it is what h2d probe kernel finds; name it where "
+	 "h2d repro has measured it.",
+	 (const char *const[]){"auto", "refresh", "stale", "no_retry", "unknown", NULL}, 0,
+	 AT(kernel_policy), 0, 0},
 	{"cache", 0, H2D_OPTION_CHOICE, "MODE",
 	 "What happens to the page cache. With drop, pages are given back as the load goes on; "
 	 "the default is keep.",
@@ -72,6 +78,7 @@ void h2d_transfer_opts(struct h2d_cli *cli, struct h2d_transfer_values *v,
 		opts->select = h2d_selection_keeps;
 		opts->select_user = &v->selection;
 	}
+	opts->kernel_retry_policy = v->retry_policy;
 	opts->per_tensor = v->per_tensor;
 	opts->trace_path = v->trace;
 }

@@ -8,7 +8,8 @@
 enum { H2D_DEVICES_MAX = 16, H2D_DEVICE_SPEC_BYTES = 64 };
 
 struct h2d_transfer_values {
-	const char *device, *path, *cache, *present, *calibrate;
+	const char *device, *path, *cache, *present, *calibrate, *kernel_policy;
+	const char *retry_policy; /**< what h2d_kernel_policy() made of it */
 	uint64_t threads, chunk_bytes, staging_bytes;
 	struct h2d_selection selection;
 	/* load and verify only */
@@ -39,6 +40,14 @@ int h2d_transfer_device(struct h2d_cli *cli, const struct h2d_transfer_values *v
 int h2d_transfer_devices(struct h2d_cli *cli, const struct h2d_transfer_values *v,
 			 bool readable, struct h2d_device **devs, struct h2d_device_info *infos,
 			 uint32_t *count);
+/**
+ * What is known of the kernel for path auto: the word of --kernel-policy, or, for devices whose
+ * copies may go through amdgpu, the verdict of `h2d probe kernel`, cheaply: its module file is
+ * only read when the driver is loaded.
+ * @return "refresh", "stale", "no_retry", or NULL: unknown, or it does not matter; static text
+ */
+const char *h2d_kernel_policy(struct h2d_cli *cli, const struct h2d_transfer_values *v,
+			      struct h2d_device *const *devs, uint32_t count);
 /** The next device of a list such as "cuda:0,cuda:1" or "cuda:0,1".
  *  @param at    (in, out) what is left, NULL at the end
  *  @param spec  (in, out) the one before, "" at the beginning; the next one

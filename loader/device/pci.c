@@ -74,3 +74,12 @@ int h2d_pci_read(const char *root, const char *address, struct h2d_pci *out)
 	read_iommu(root, address, out);
 	return 0;
 }
+
+uint64_t h2d_pci_bytes_per_s(double speed_gt_per_s, uint32_t lane_count)
+{
+	double share = speed_gt_per_s <= 5    ? 0.8
+		       : speed_gt_per_s <= 32 ? 128. / 130
+					      : 242. / 256;
+
+	return (uint64_t)(speed_gt_per_s * 1e9 / 8 * share * lane_count);
+}

@@ -25,5 +25,10 @@ struct h2d_pci {
  *  @param address  "0000:65:00.0", in lower case
  *  @return 0, or H2D_E_NOT_FOUND when there is no such device; `out` is filled anyway */
 int h2d_pci_read(const char *root, const char *address, struct h2d_pci *out);
+/** What a link carries at most in one direction, its encoding taken off and its packets'
+ *  headers not; 0: unknown.
+ *  @source PCI Express Base Specification, 4.2: 8b/10b up to 5 GT/s, 128b/130b up to 32,
+ *          242 of 256 bytes of a flit at 64 */
+uint64_t h2d_pci_bytes_per_s(double speed_gt_per_s, uint32_t lane_count);
 
 #endif

@@ -14,7 +14,12 @@
  * device that shares the host's memory they would compete with the weights themselves.
  *
  * A mapping is never a source here, so that what a kernel does with one (its retry policy,
- * which is unknown unless the caller names it) cannot slow the load down.
+ * which is unknown unless the caller names it) cannot slow the load down. Nor is it into host
+ * memory, where no kernel matters: there it was measured to be no faster than reading in place.
+ *
+ * A link that is slower than a few readers gets no more of them than it takes to keep it busy:
+ * the processors are then left to others. Its width is what it has now, its speed what it can
+ * have, since idle devices slow their link down.
  */
 #include "core/policy.h"
 #include "device/pci.h"
@@ -27,7 +32,10 @@ enum {
 	RING_SHARE = 8, /* of the memory that is left, at most this part for the ring */
 	RING_MIN_BYTES = 4 << 20,
 	SMALL_BYTES = 256 << 10, /* in all: not worth a second way of reading */
+	READERS_MIN = 2,	 /* one reads while the other's copy is handed over */
 };
+/* What one reader moves from the page cache at least. */
+#define READER_BYTES_PER_S UINT64_C(2000000000)
 
 void (*h2d_auto_room)(struct h2d_room *room) = h2d_room_read;
 
@@ -40,26 +48,55 @@ const struct h2d_path h2d_path_auto = {
 	.flags = 0,
 };
 
+static int read_link(const char *address, struct h2d_pci *out)
+{
+	return h2d_pci_read(NULL, address, out);
+}
+
+int (*h2d_auto_link)(const char *address, struct h2d_pci *out) = read_link;
+
+static const char *policy_of(const struct h2d_load *l)
+{
+	return h2d_retry_policy_name(h2d_retry_policy_from_name(l->opts.kernel_retry_policy));
+}
+
 /* For -v: what is known of the machine. */
-static void tell_facts(const struct h2d_load *l, const struct h2d_room *room, uint64_t bytes)
+static void tell_facts(const struct h2d_load *l, const struct h2d_room *room,
+		       const struct h2d_pci *pci, uint64_t bytes)
 {
 	const struct h2d_device_facts *f = &l->dev->facts;
-	struct h2d_pci pci = {0};
 
-	if (f->pci_address[0])
-		h2d_pci_read(NULL, f->pci_address, &pci);
 	h2d_log_line(
 		&l->log, H2D_LOG_INFO,
-		"auto: device %s %s, link %.1f GT/s x%u (0: unknown); %llu MiB to load, "
-		"%llu MiB of memory left (%s); the kernel's retry policy is %s: no mapping is "
-		"used",
+		"auto: device %s %s, link now %.1f GT/s x%u, at most %.1f GT/s x%u (0: "
+		"unknown); %llu MiB to load, %llu MiB of memory left (%s); the kernel's retry "
+		"policy is %s: no mapping is used",
 		f->name,
 		f->unified == 1	  ? "shares the host's memory"
 		: f->unified == 0 ? "has memory of its own"
 				  : "of unknown kind",
-		pci.speed_gt_per_s, pci.lane_count, (unsigned long long)(bytes >> 20),
-		(unsigned long long)(room->available_bytes >> 20), room->bound,
-		h2d_retry_policy_name(h2d_retry_policy_from_name(l->opts.kernel_retry_policy)));
+		pci->speed_gt_per_s, pci->lane_count, pci->speed_max_gt_per_s,
+		pci->lane_max_count, (unsigned long long)(bytes >> 20),
+		(unsigned long long)(room->available_bytes >> 20), room->bound, policy_of(l));
+}
+
+static void weigh_link(struct h2d_load *l, const struct h2d_pci *pci)
+{
+	double speed =
+		pci->speed_max_gt_per_s > 0 ? pci->speed_max_gt_per_s : pci->speed_gt_per_s;
+	uint64_t bound = h2d_pci_bytes_per_s(speed, pci->lane_count), readers;
+
+	if (!bound || l->in_place)
+		return;
+	readers = bound / READER_BYTES_PER_S + 1;
+	readers = readers > READERS_MIN ? readers : READERS_MIN;
+	h2d_load_because(l, "the link carries %.1f GB/s at most (%.1f GT/s x%u%s)",
+			 (double)bound / 1e9, speed, pci->lane_count,
+			 pci->lane_max_count > pci->lane_count ? ", of more lanes it could have"
+							       : "");
+	if (l->opts.threads || readers >= h2d_tuning->thread_max_count)
+		return;
+	l->reader_max = (uint32_t)readers;
 }
 
 static uint64_t wanted_bytes(const struct h2d_load *l)
@@ -98,12 +135,19 @@ int h2d_auto_open(struct h2d_load *l)
 	uint64_t bytes = wanted_bytes(l);
 	const char *unknown = NULL;
 	uint32_t cached = 0, used = 0;
+	struct h2d_pci pci = {0};
 	struct h2d_room room;
 	bool scarce;
 
 	h2d_auto_room(&room);
-	tell_facts(l, &room, bytes);
+	if (l->dev->facts.pci_address[0])
+		h2d_auto_link(l->dev->facts.pci_address, &pci);
+	tell_facts(l, &room, &pci, bytes);
 	scarce = weigh_memory(l, &room, bytes);
+	weigh_link(l, &pci);
+	if (l->opts.kernel_retry_policy)
+		h2d_load_because(l, "the kernel's retry policy is %s: no mapping is used",
+				 policy_of(l));
 	if (bytes < SMALL_BYTES && !scarce) {
 		h2d_load_because(l, "less than 256 KiB in all: read through the cache");
 		return 0;

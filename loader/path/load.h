@@ -33,6 +33,8 @@ struct h2d_load {
 			  */
 	bool memory_scarce; /**< `auto`: the checkpoint is larger than the memory that is left
 			     */
+	uint32_t reader_max; /**< `auto`: more of them the device's link would not keep busy;
+			      *   0: no bound */
 	bool in_place;	    /**< readers may write the destination */
 	const char *sizes_from; /**< of the report */
 	uint64_t slack_bytes;	/**< of a slot, for the alignment of direct reads */

@@ -73,6 +73,10 @@ static void choose_readers(struct h2d_load *l, bool direct)
 		e->readers = h2d_tuning->direct_reader_count;
 	} else {
 		e->readers = cores < max ? cores : max;
+		if (l->reader_max && l->reader_max < e->readers) {
+			e->readers = l->reader_max;
+			h2d_load_because(l, "%u readers keep the link busy", e->readers);
+		}
 	}
 	if (l->path->staging == H2D_STAGING_BUFFER || l->path->staging == H2D_STAGING_TENSOR ||
 	    l->path->source == H2D_SOURCE_DEVICE)

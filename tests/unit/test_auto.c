@@ -28,8 +28,21 @@ static int no_cachestat(int fd, uint64_t offset, uint64_t bytes, struct h2d_cach
 static struct h2d_report report = H2D_OPTS(report);
 static char reason[700];
 
+static struct h2d_pci link_facts;
+
+static int link_of(const char *address, struct h2d_pci *out)
+{
+	CHECK_STR(address, "0000:65:00.0");
+	*out = link_facts;
+	return 0;
+}
+
+static bool on_bus; /* the device says that it has an address */
+static uint32_t threads;
+
 static void load(const char *device)
 {
+
 	struct h2d_device_opts d = H2D_OPTS(d);
 	struct h2d_load_opts o = H2D_OPTS(o);
 	struct h2d_weights *w = NULL;
@@ -38,13 +51,19 @@ static void load(const char *device)
 	d.log = fixture_log;
 	d.log_user = &f;
 	CHECK_EQ(h2d_device_open(device, &d, &dev), 0);
+	if (on_bus)
+		snprintf(dev->facts.pci_address, sizeof(dev->facts.pci_address),
+			 "0000:65:00.0");
 	o.kernel_retry_policy = "stale";
+	o.threads = threads;
+	o.chunk_bytes = on_bus ? 65536 : 0;
 	CHECK_EQ(h2d_load(f.ckpt, dev, &o, &w), 0);
 	CHECK_EQ(h2d_weights_report(w, &report), 0);
 	snprintf(reason, sizeof(reason), "%s", report.reason);
 	for (uint32_t i = 0; i < report.extent_count; i++)
 		CHECK(!strcmp(report.extent_path[i], "pinned") ||
 		      !strcmp(report.extent_path[i], "direct"));
+	CHECK(strstr(reason, "the kernel's retry policy is stale: no mapping is used") != NULL);
 	h2d_weights_free(w);
 	h2d_device_close(dev);
 }
@@ -93,6 +112,37 @@ static void less_than_the_checkpoint(void)
 	h2d_io = &h2d_io_system;
 }
 
+static void link_bounds_the_readers(void)
+{
+	on_bus = true;
+	h2d_auto_link = link_of;
+	left = UINT64_C(1) << 38;
+	/* Gen 3 in one lane: 0.98 GB/s, whatever it runs at while it idles. */
+	link_facts = (struct h2d_pci){.speed_gt_per_s = 2.5,
+				      .speed_max_gt_per_s = 8,
+				      .lane_count = 1,
+				      .lane_max_count = 16};
+	load("null");
+	CHECK(strstr(reason, "the link carries 1.0 GB/s at most (8.0 GT/s x1, of more lanes it "
+			     "could have)") != NULL);
+	CHECK(report.threads <= 2);
+	threads = 3; /* who names a number gets it */
+	load("null");
+	CHECK_EQ(report.threads, 3);
+	threads = 0;
+	/* Gen 5 in sixteen: as many as there are. */
+	link_facts = (struct h2d_pci){.speed_gt_per_s = 32, .lane_count = 16};
+	load("null");
+	CHECK(strstr(reason, "63.0 GB/s at most") != NULL);
+	CHECK(!strstr(reason, "keep the link busy"));
+	link_facts = (struct h2d_pci){.speed_gt_per_s = 5}; /* lanes unknown */
+	load("null");
+	CHECK(!strstr(reason, "the link carries"));
+	CHECK_EQ(h2d_pci_bytes_per_s(2.5, 4), 1000000000);
+	CHECK_EQ(h2d_pci_bytes_per_s(0, 16), 0);
+	on_bus = false;
+}
+
 static void next_to_nothing(void)
 {
 	static const struct extent e[] = {{0, 1000}, {5000, 3}};
@@ -119,6 +169,7 @@ int main(void)
 	RUN(plenty);
 	RUN(room_for_the_weights_only);
 	RUN(less_than_the_checkpoint);
+	RUN(link_bounds_the_readers);
 	RUN(next_to_nothing);
 	fixture_close(&f);
 	return TEST_DONE();
