@@ -62,6 +62,8 @@ int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 	X(getentropy)                                                                          \
 	X(fread)                                                                               \
 	X(fread_unlocked)                                                                      \
+	X(setvbuf)                                                                             \
+	X(setbuffer)                                                                           \
 	X(__read_chk)                                                                          \
 	X(__pread_chk)                                                                         \
 	X(__pread64_chk)                                                                       \
@@ -304,6 +306,26 @@ RO_PUBLIC size_t __fread_unlocked_chk(void *to, size_t room, size_t size, size_t
 {
 	open_items(to, size, n);
 	return NEXT(__fread_unlocked_chk)(to, room, size, n, f);
+}
+
+/* What the stream will be read into by the C library's own read(). */
+RO_PUBLIC int setvbuf(FILE *f, char *buf, int mode, size_t bytes)
+{
+	if (buf)
+		open_bytes(buf, bytes);
+	return NEXT(setvbuf)(f, buf, mode, bytes);
+}
+
+RO_PUBLIC void setbuffer(FILE *f, char *buf, size_t bytes)
+{
+	if (buf)
+		open_bytes(buf, bytes);
+	NEXT(setbuffer)(f, buf, bytes);
+}
+
+RO_PUBLIC void setbuf(FILE *f, char *buf)
+{
+	setbuffer(f, buf, BUFSIZ);
 }
 
 /* The C library writes the number with every signal blocked. */

@@ -303,6 +303,11 @@ static void by_the_kernel(void)
 	arrived(p, 4 * MIB, 4096, "preadv");
 	fseek(f, MIB, SEEK_SET);
 	CHECK_EQ(fread(p + 8 * MIB, 1000, 500, f), 500);
+	fclose(f);
+	f = fopen(under_file, "r");
+	setvbuf(f, (char *)p + 11 * MIB + 8192, _IOFBF, 65536);
+	CHECK(!fseek(f, MIB, SEEK_SET) && fgetc(f) == under_byte(MIB));
+	setbuf(f, NULL);
 	arrived(p, 8 * MIB, 500000, "fread");
 	CHECK_EQ(write(pair[0], p + MIB, 30000), 30000);
 	CHECK_EQ(recv(pair[1], p + 9 * MIB, 10000, MSG_WAITALL), 10000);
