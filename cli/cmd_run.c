@@ -155,7 +155,8 @@ const struct h2d_command h2d_command_run = {
 			"The first write to a part of a mapping makes that part writable and "
 			"goes "
 			"on; results are the same as without h2d. A checkpoint is told by its "
-			"content (safetensors, GGUF, PyTorch archives of at least 1 MiB), or "
+			"content (safetensors, GGUF, .cact, PyTorch archives of at least 1 "
+			"MiB), or "
 			"by "
 			"--pattern. Everything else the program maps is left alone.",
 			"A preloaded library does it, in every dynamically linked program that "

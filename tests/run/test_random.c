@@ -367,7 +367,6 @@ static void sequence(uint64_t seed, unsigned steps)
 	bool late = seed % 3 == 0;
 
 	locks = seed % 4 < 2;
-
 	state = seed * 0x9e3779b97f4a7c15ull | 1;
 	if (seed % 2) {
 		/* Of a file system whose mappings newer kernels move several at a time. */
@@ -463,12 +462,12 @@ static int same(uint64_t seed, const char *plain, const char *kept)
 
 			if (how == 2)
 				return 2;
-			if (!how)
+			if (!how) {
 				printf("seed %" PRIu64
 				       ":\n  as it is: %.*s\n  kept:     %.*s\n",
 				       seed, (int)n, a, (int)m, b);
-			if (!how)
 				return 0;
+			}
 		}
 		a += n + (a[n] == '\n');
 		b += m + (b[m] == '\n');
