@@ -14,8 +14,9 @@
  *    pointers, storage to a mapping): EFAULT or the device's own error, as for a read-only
  * buffer.
  *  - MADV_DONTFORK by a raw system call: a child opens page by page around the hole.
- *  - What the program took over by mprotect() in the middle of a mapping that was written on
- *    both sides is several entries of the kernel's map for ever: mremap() of all may be EFAULT.
+ *  - What was given up in the middle of a mapping (by mprotect(), or an mremap() of more than
+ *    is kept, also a refused one) that was written on both sides is several entries of the
+ * kernel's map for ever: mremap() of all may be EFAULT.
  *  - mremap() over several mappings that lie side by side may succeed where the kernel alone
  *    refuses it, when all of it is kept.
  *  - rt_sigaction(SIGSEGV) by a raw system call: whoever does it gets the faults. One made
