@@ -164,7 +164,7 @@ struct lab_job {
 /* Starts a job with a random key. */
 void lab_job_begin(struct lab_job *job);
 /* Adds a step; the strings end with NULL. Returns its index. */
-uint32_t lab_job_add(struct lab_job *job, enum lab_job_type type, bool required, ...)
+uint32_t lab_job_add(struct lab_job *job, enum lab_job_type type, int required, ...)
 	__attribute__((sentinel));
 /* Adds a command; argv ends with NULL. */
 uint32_t lab_job_run(struct lab_job *job, bool required, const char *name, uint64_t timeout_ms,

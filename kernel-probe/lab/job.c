@@ -65,7 +65,7 @@ static uint32_t add_strings(struct lab_job *job, enum lab_job_type type, bool re
 	return job->step_count++;
 }
 
-uint32_t lab_job_add(struct lab_job *job, enum lab_job_type type, bool required, ...)
+uint32_t lab_job_add(struct lab_job *job, enum lab_job_type type, int required, ...)
 {
 	const char *strings[8];
 	size_t count = 0;

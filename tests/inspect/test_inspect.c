@@ -250,10 +250,7 @@ static void signed_module(void)
 
 static void not_modules(void)
 {
-	static const char *const texts[] = {"",
-					    "\x7f"
-					    "ELF",
-					    "text", "\x1f\x8b", "!<arch>\n"};
+	static const char *const texts[] = {"", "\177ELF", "text", "\x1f\x8b", "!<arch>\n"};
 	struct h2d_module_report *r = NULL;
 
 	for (unsigned i = 0; i < 5; i++)

@@ -189,8 +189,8 @@ static void bad_tables(void)
 		"{\"general\": [], \"programs\": [{}]}",
 		"{\"general\": [{\"id\": \"x\"}], \"programs\": []}",
 		"{\"general\": [{\"id\": 1, \"action\": 2}], \"programs\": []}",
-		"{\"general\": [], \"programs\": [{\"name\": \"n\", \"words\": [], "
-		"\"switches\": [{\"switch\": \"s\", \"gain\": \"g\", \"for\": []}]}]}",
+		("{\"general\": [], \"programs\": [{\"name\": \"n\", \"words\": [], "
+		 "\"switches\": [{\"switch\": \"s\", \"gain\": \"g\", \"for\": []}]}]}"),
 	};
 	struct h2d_switches *s;
 
