@@ -7,11 +7,12 @@
  * Goes on for -t seconds and then, up to ten times as long, until every outcome that shows that
  * something was reached has been met.
  *
- * usage: hmm-fuzz [-s SEED] [-t SECONDS] [-j PROCESSES] [-u] DIRECTORY
+ * usage: hmm-fuzz [-s SEED] [-t SECONDS] [-j PROCESSES] [-u] [-p] DIRECTORY
  *
  * What must hold: a child dies soon after SIGKILL; outputs are written when the interface says
  * so and agree with each other; errors are those of the interface; afterwards the device still
- * works and, with -u, the module can be unloaded, so nothing holds it any more. That the
+ * works and, with -u, the module can be unloaded, so nothing holds it any more. With -p a part
+ * of the outcomes will do, for guests too slow to meet them all. That the
  * kernel's log stays clean is for the caller to see. Some huge pages are reserved for the time.
  * A seed repeats the choices, not the interleaving. Output is TAP.
  */
@@ -289,7 +290,7 @@ static void unload(void)
 	guest_check(!err && access(H2D_HMM_DEVICE_PATH, F_OK), "unloaded: %s", strerror(err));
 }
 
-static void report(void)
+static void report(bool partial)
 {
 	printf("# %llu requests of %llu children (%llu killed), %llu disturbances\n",
 	       atomic_load(&shared->requests), atomic_load(&shared->children),
@@ -306,18 +307,22 @@ static void report(void)
 	guest_check(!atomic_load(&shared->violations), "%u violations%s%s",
 		    atomic_load(&shared->violations), *shared->first_violation ? ": " : "",
 		    shared->first_violation);
-	guest_check(reached(), "requests done, restarted to the bound, failed, refused and "
-			       "interrupted, windows, foreign callbacks and killed processes");
+	if (partial)
+		guest_check(atomic_load(&shared->by_code[0]) > 0, "requests done");
+	else
+		guest_check(reached(),
+			    "requests done, restarted to the bound, failed, refused and "
+			    "interrupted, windows, foreign callbacks and killed processes");
 }
 
 int main(int argc, char **argv)
 {
 	unsigned jobs = 3, seconds = 30;
 	uint64_t seed = 1, began;
-	bool leave = false;
+	bool leave = false, partial = false;
 	int option;
 
-	while ((option = getopt(argc, argv, "s:t:j:ux")) != -1) {
+	while ((option = getopt(argc, argv, "s:t:j:upx")) != -1) {
 		switch (option) {
 		case 's':
 			seed = strtoull(optarg, NULL, 0);
@@ -330,6 +335,9 @@ int main(int argc, char **argv)
 			break;
 		case 'u':
 			leave = true;
+			break;
+		case 'p':
+			partial = true;
 			break;
 		case 'x': /* what a child turns into */
 			return 0;
@@ -355,11 +363,12 @@ int main(int argc, char **argv)
 			guest_die("fork");
 		if (!pid)
 			worker(seed * 0x9e3779b97f4a7c15ULL + i * 2 + 1,
-			       began + seconds * 1000ULL, began + seconds * 10000ULL);
+			       began + seconds * 1000ULL,
+			       began + seconds * (partial ? 1000ULL : 10000ULL));
 	}
 	while (wait(NULL) > 0 || errno == EINTR)
 		;
-	report();
+	report(partial);
 	reserve_huge_pages("0");
 	check_device();
 	if (leave)
