@@ -3,6 +3,7 @@
 import base64
 import html
 import json
+import re
 
 from . import catalogue, meaning
 
@@ -28,6 +29,11 @@ def escape(value):
     return html.escape(str(value), quote=True)
 
 
+def prose(text):
+    """Text for a reader: what stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def table(columns, rows):
     head = "".join(f"<th scope=\"col\">{escape(c)}</th>" for c in columns)
     body = []
@@ -36,7 +42,7 @@ def table(columns, rows):
         for value in row:
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
             shown = f"{value:.4g}" if isinstance(value, float) else "" if value is None else value
-            cells.append(f"<td{' class=n' if number else ''}>{escape(shown)}</td>")
+            cells.append(f"<td{' class=n' if number else ''}>{prose(shown)}</td>")
         body.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
@@ -79,7 +85,7 @@ def picture(figure):
 
 
 def paragraphs(lines):
-    return "".join(f"<p class=\"{kind}\">{escape(text)}</p>" if kind else f"<p>{escape(text)}</p>"
+    return "".join(f"<p class=\"{kind}\">{prose(text)}</p>" if kind else f"<p>{prose(text)}</p>"
                    for kind, text in lines)
 
 

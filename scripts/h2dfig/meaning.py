@@ -44,18 +44,41 @@ def _of_limit(document, cell):
     return f"{100 * number(cell['statistics']['throughput_bytes_per_s']) / limit[1]:.0f} % of {limit[0]}"
 
 
-def _ratio_sentence(row):
+def _ratio_sentence(row, medians):
+    """No surer than its pairs, and told where the medians of the table say the opposite."""
     low, high = row.get("ci_low"), row.get("ci_high")
     words = f"{row['group']}: {row['path']} is {row['speedup']:.2f} times as fast as {row['baseline']}"
     if low is None:
         return f"{words}."
-    words += f" (95 % interval {low:.2f} to {high:.2f}, {_plural(row['n_count'], 'pair')}"
-    words += f", single pairs {row['min']:.2f} to {row['max']:.2f})"
-    if low > 1:
-        return f"{words}: faster."
-    if high < 1:
-        return f"{words}: slower."
-    return f"{words}: the interval holds 1, so no difference is shown."
+    pairs = f"single pairs {row['min']:.2f} to {row['max']:.2f}"
+    if row["n_count"] < peers.PAIRS:
+        words += f" by the median of {_plural(row['n_count'], 'pair')} ({pairs}): too few pairs to tell"
+    else:
+        words += f", block by block (95 % interval {low:.2f} to {high:.2f}, n={row['n_count']}, {pairs}): "
+        words += ("faster" if low > 1 else "slower" if high < 1 else
+                  "the interval holds 1, so no difference is shown")
+    mine, base = (medians.get((row["group"], row[k])) for k in ("path", "baseline"))
+    if mine and base and (base - mine) * (row["speedup"] - 1) < 0:
+        words += "; the medians of all samples say the opposite, which happens where samples vary this much"
+    return f"{words}."
+
+
+def _interval(row):
+    few = (row.get("n_count") or 0) < peers.PAIRS
+    return (None, None) if few else (row.get("ci_low_s"), row.get("ci_high_s"))
+
+
+def _repeats(document):
+    """What a sample's time is, where a process loads more than once; how processes were scheduled."""
+    counts = sorted({c["key"]["options"]["repeat"] for c in document["cells"]
+                     if c["key"]["options"].get("repeat", 1) != 1})
+    if counts:
+        yield (f"In cells with repeat {', '.join(map(str, counts))} every process loads that often and its shortest "
+               "time is the sample: the least disturbed, not what a single load takes.")
+    seen = {f"policy {s['policy']}, priority {s['priority']}, nice {s['nice']}, processors {s['cpus']}"
+            for c in document["cells"] for x in c["samples"] if (s := x.get("scheduling"))}
+    if seen:
+        yield f"Measured processes ran with {'; and with '.join(sorted(seen))}, as the kernel told."
 
 
 def _bench(document):
@@ -74,34 +97,42 @@ def _bench(document):
         f"within each of the {campaign['block_count']} blocks is drawn from seed {campaign['seed']}.",
         "After each load the bytes are compared." if campaign["verify"] else "Bytes were not compared.")
     table = ratios.ratio_rows(document)
-    judged = [r for r in table if r.get("speedup") is not None and r["path"] != r.get("baseline")]
-    told.means = _say(*(_ratio_sentence(r) for r in judged))
-    if not judged:
+    others = peers.rows(document)
+    times = ratios.time_rows(document)
+    medians = {(r["group"], r["path"]): r.get("median_s") for r in times}
+    compared = {(r["group"], r["peer"]) for r in others if r.get("ratio") is not None}
+    judged = [r for r in table if r.get("speedup") is not None and r["path"] != r.get("baseline")
+              and (r["group"], r["path"]) not in compared]
+    told.means = _say(*(_ratio_sentence(r, medians) for r in judged))
+    if not judged and not compared:
         told.means = _say("No baseline was named, or none was measured: there are times and no ratios.")
-    for row in peers.rows(document):
+    for row in others:
         if row.get("ratio") is not None:
             told.means += _say(peers.sentence(row), kind="bad" if row["verdict"] == "the other is faster" else "")
     for row in table:
         if row["status"] not in ("ok", "skipped"):
             told.means += _say(f"{row['group']}, {row['path']}: {style.status_words(row['status'])}"
                                + (f": {row['reason']}" if row.get("reason") else "") + ".", kind="bad")
-    times = ratios.time_rows(document)
     told.columns = ["cell", "path", "status", "n", "median s", "95 % from", "to", "lowest", "highest",
                     "cached before, %", "of the machine's limit"]
     told.rows = [[r["group"], r["path"], style.status_words(r["status"]), r.get("n_count"),
-                  r.get("median_s"), r.get("ci_low_s"), r.get("ci_high_s"), r.get("min_s"), r.get("max_s"),
+                  r.get("median_s"), *_interval(r), r.get("min_s"), r.get("max_s"),
                   _pct(r), _of_limit(document, cell)]
                  for r, cell in zip(times, cells) if r["status"] != "skipped"]
     told.sure = _say(
-        "Intervals are of the median, by bootstrap; ratios are of loads in the same block. No sample is left "
+        "Intervals are of the median, by bootstrap, and are given of six samples on; ratios are of loads in the same block. No sample is left "
         "out. A cell whose page-cache state could not be set and proven is invalid and has no time.",
         *(f"Note: {note}" for note in document["notes"]))
     told.sure += _say(*(f"Warning: {w}" for w in document["warnings"]), kind="bad")
     wild = [(r, c) for r, c in zip(times, cells)
             if c.get("statistics") and (c["statistics"]["variation_pct"] > 10 or c["statistics"]["outlier_blocks"])]
-    told.sure += _say(*(
-        f"{r['group']}, {r['path']}: the samples vary by {c['statistics']['variation_pct']:.3g} %, "
-        f"{_plural(len(c['statistics']['outlier_blocks']), 'outlier')}." for r, c in wild), kind="bad")
+    if wild:
+        told.sure += _say("The samples vary by more than 10 %, or hold outliers, in "
+                          f"{_plural(len(wild), 'cell')}: " + "; ".join(
+                              f"{r['group']}, {r['path']} ({c['statistics']['variation_pct']:.3g} %, "
+                              f"{_plural(len(c['statistics']['outlier_blocks']), 'outlier')})" for r, c in wild)
+                          + ".", kind="bad")
+    told.sure += _say(*_repeats(document))
     return told
 
 
@@ -139,7 +170,7 @@ def _lab(document):
 def _repro(document):
     verdict = document["verdict"]
     told = Told(f"The copy stall on {document['device']['name']}")
-    told.head = _say(f"Verdict: {verdict['value']}, confidence {verdict.get('confidence', 'not stated')}.",
+    told.head = _say(f"Verdict: {verdict['value'].replace('_', ' ')}, confidence {verdict.get('confidence', 'not stated')}.",
                      kind=_verdict(verdict["value"]))
     told.what = _say(f"Copies to {document['device']['name']} ({document['device'].get('hardware')}) from "
                      f"mappings of a file on {document['source']['filesystem']} in each state.")
@@ -149,7 +180,8 @@ def _repro(document):
         samples = cell.get("samples", [])
         times = sorted(s["elapsed_ns"] / 1e6 for s in samples)
         told.rows.append([cell["cell"], cell["size_bytes"] / (1 << 20), cell["state"],
-                          cell.get("present_span_count"), cell.get("expected_windows"),
+                          cell.get("present_span_count"),
+                          None if windows.never_waits(document) else cell.get("expected_windows"),
                           ", ".join(str(s.get("windows")) for s in samples),
                           times[len(times) // 2] if times else None])
     bad = [c["cell"] for c in document["cells"] if c.get("verified") is False]

@@ -11,7 +11,7 @@ from .documents import number
 COLUMNS = ["document", "group", "peer", "version", "status", "reason", "h2d_path", "chosen", "n_count",
            "ratio", "ci_low", "ci_high", "min", "max", "peer_median_s", "h2d_median_s", "verdict", "samples"]
 RESAMPLES = 2000
-PAIRS, FEW = 5, "too few pairs to tell"
+PAIRS, FEW = ratios.LEAST, "too few pairs to tell"
 COLOURS = {"h2d is faster": style.BLUE, "the other is faster": style.VERMILION}
 
 
@@ -75,9 +75,10 @@ def sentence(row):
     if row.get("ratio") is None:
         why = f": {row['reason']}" if row.get("reason") else ""
         return f"{row['group']}: {row['peer']}: {style.status_words(row['status'])}{why}."
+    spread = (f"95 % interval {row['ci_low']:.2f} to {row['ci_high']:.2f}" if ratios.sure(row) else
+              f"single pairs {row['min']:.2f} to {row['max']:.2f}")
     return (f"{row['group']}: {row['peer']} {row['version']} takes {row['ratio']:.2f} times as long as h2d "
-            f"{row['h2d_path']} (95 % interval {row['ci_low']:.2f} to {row['ci_high']:.2f}, n={row['n_count']}): "
-            f"{row['verdict']}.")
+            f"{row['h2d_path']} ({spread}, n={row['n_count']}): {row['verdict']}.")
 
 
 def figure(documents):
@@ -100,10 +101,11 @@ def figure(documents):
             colour = COLOURS.get(row["verdict"], style.GREY)
             marker = "o" if row["chosen"] == "default" else "D"
             axis.plot([row["min"], row["max"]], [y, y], color=colour, linewidth=1)
-            axis.plot([row["ci_low"], row["ci_high"]], [y, y], color=colour, linewidth=3.5, alpha=0.5)
+            if ratios.sure(row):
+                axis.plot([row["ci_low"], row["ci_high"]], [y, y], color=colour, linewidth=3.5, alpha=0.5)
             axis.plot([row["ratio"]], [y], marker=marker, color=colour, markersize=5)
             axis.annotate(f"{row['ratio']:.2f}×  n={row['n_count']}", (row["max"], y), xytext=(6, 0),
-                          textcoords="offset points", fontsize=6.5, va="center")
+                          textcoords="offset points", fontsize=6.5, va="center", bbox=ratios.PAPER)
             values += [row["min"], row["max"]]
         axis.set_xscale("log", base=2)
         axis.set_xlim(min(values) / 1.15, max(values) * 1.5)

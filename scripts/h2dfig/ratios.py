@@ -33,9 +33,11 @@ def _bench_ratios(document):
     cells = {cell["id"]: cell for cell in document["cells"]}
     ratios = {ratio["id"]: ratio for ratio in document["ratios"]}
     baselines = {ratio["baseline_id"] for ratio in document["ratios"]}
+    ours = {group(c["key"]) for c in document["cells"] if c["key"]["loader"] == "h2d" and c["status"] == "ok"}
     for cell_id, cell in cells.items():
         row = {"document": document.name, "group": group(cell["key"]), "path": label(cell["key"]),
-               "status": cell["status"], "reason": cell.get("reason")}
+               "status": cell["status"], "reason": cell.get("reason"),
+               "beside": cell["key"]["loader"] != "h2d" and cell["status"] == "ok" and group(cell["key"]) in ours}
         ratio = ratios.get(cell_id)
         if ratio and ratio["speedup"]["n_count"]:
             spread = ratio["speedup"]
@@ -104,6 +106,9 @@ def time_rows(document):
     return table
 
 
+PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}  # labels stay legible over lines
+
+
 def lay_out(table):
     """Groups in order, each a heading and its rows, from the top."""
     y, places, headings = 0, [], []
@@ -124,7 +129,8 @@ def frame(axis, height, places, headings):
     axis.tick_params(axis="y", length=0)
     axis.grid(axis="y", visible=False)
     for y, name in headings:
-        axis.text(0, y, name, transform=axis.get_yaxis_transform(), fontsize=8, fontweight="bold", va="center")
+        axis.text(0.006, y, name, transform=axis.get_yaxis_transform(), fontsize=8, fontweight="bold", va="center",
+                  bbox=PAPER)
 
 
 def not_drawn(axis, y, row):
@@ -133,6 +139,14 @@ def not_drawn(axis, y, row):
         words += f": {row['reason'][:90]}"
     axis.text(0.01, y, words, transform=axis.get_yaxis_transform(), fontsize=7, va="center", style="italic",
               color="#555555")
+
+
+LEAST = 6  # of fewer samples no interval holds the median with 95 %
+
+
+def sure(row):
+    """Whether there is an interval to draw."""
+    return row.get("ci_low") is not None and row["n_count"] >= LEAST
 
 
 def _ratio_says(table):
@@ -148,8 +162,9 @@ def _ratio_says(table):
 
 def ratio_figure(documents):
     table = [row for document in documents for row in ratio_rows(document)]
-    shown = [row for row in table if row["status"] != "skipped"]  # excluded by the matrix: only in the table
-    if not any(row.get("speedup") is not None for row in table):
+    # Excluded by the matrix, or told by the figure of other loaders: only in the table.
+    shown = [row for row in table if row["status"] != "skipped" and not row.get("beside")]
+    if not any(row.get("speedup") is not None and row["path"] != row.get("baseline") for row in shown):
         return None
     title = "Speed of each path against the baseline"
     if all(d.schema == "h2d.figures" for d in documents):
@@ -169,10 +184,11 @@ def ratio_figure(documents):
                 axis.plot([row["min"], row["max"]], [y, y], color=colour, linewidth=1)
                 right = row["max"]
                 text += f"  n={row['n_count']}"
-            if row.get("ci_low") is not None:
+            if sure(row):
                 axis.plot([row["ci_low"], row["ci_high"]], [y, y], color=colour, linewidth=3.5, alpha=0.5)
             axis.plot([row["speedup"]], [y], marker=marker, color=colour, markersize=5)
-            axis.annotate(text, (right, y), xytext=(6, 0), textcoords="offset points", fontsize=6.5, va="center")
+            axis.annotate(text, (right, y), xytext=(6, 0), textcoords="offset points", fontsize=6.5, va="center",
+                          bbox=PAPER)
         axis.set_xscale("log", base=2)
         values = [row[k] for row in table for k in ("speedup", "min", "max") if row.get(k)]
         reach = max(max(values), 1 / min(values), 1.5)
@@ -180,8 +196,11 @@ def ratio_figure(documents):
         axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda v, _: f"{v:g}"))
         axis.axvline(1, color=style.BLACK, linewidth=1)
         frame(axis, height, places, headings)
-        axis.set_xlabel("times as fast as the baseline, log scale (higher is better); thin line: lowest to "
-                        "highest, thick: 95 % interval of the median", fontsize=8)
+        words = "times as fast as the baseline, log scale (higher is better)"
+        if any(row.get("min") is not None for row in shown):
+            words += "; thin line: lowest to highest" + (
+                ", thick: 95 % interval of the median" if any(sure(row) for row in shown) else "")
+        axis.set_xlabel(words, fontsize=8)
         return figure
 
     return style.Figure("path-ratios", title, documents, RATIO_COLUMNS, table, draw, _ratio_says(shown))

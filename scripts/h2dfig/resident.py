@@ -2,6 +2,7 @@
 """Figure 3: what a load keeps in memory: anonymous pages, file pages and swap, over time."""
 import re
 import statistics
+import textwrap
 
 from . import ratios, style
 from .documents import number
@@ -83,9 +84,8 @@ def _series_figure(document, name, cells):
         for axis in list(axes.flat)[max(0, len(drawn) - columns):len(drawn)]:
             axis.set_xlabel("ms from the start", fontsize=7)
         if others:
-            axes[-1, 0].annotate(f"not drawn: {', '.join(others)}", (0, 0), xycoords="axes fraction",
-                                 xytext=(0, -34), textcoords="offset points", fontsize=7, style="italic",
-                                 annotation_clip=False)
+            figure.supxlabel(textwrap.fill(f"not drawn: {', '.join(others)}", 150), x=0.01, ha="left", fontsize=7,
+                             style="italic")
         handles = [style.plt.Rectangle((0, 0), 1, 1, facecolor=c, hatch=h, edgecolor="white", label=label)
                    for _, label, c, h in KINDS]
         handles.append(style.plt.Line2D([], [], color=style.BLACK, linestyle="--", label="checkpoint"))

@@ -144,7 +144,7 @@ def figure(documents):
         contents = {p: list(dict.fromkeys(r["group"] for r in table if (r["document"], r["panel"]) == p))
                     for p in panels}
         lengths = [len(groups) for groups in contents.values()]
-        figure, axes = style.canvas(1.3 + sum(0.55 * n + 0.35 for n in lengths), len(panels), sharex=True,
+        figure, axes = style.canvas(1.4 + sum(0.55 * n + 0.35 for n in lengths), len(panels), sharex=True,
                                     height_ratios=[n + 0.4 for n in lengths])
         axes = axes[:, 0]
         for axis, panel in zip(axes, panels):
@@ -152,9 +152,9 @@ def figure(documents):
             _panel(axis, mine, _where(by_name[panel[0]], panel[1]), contents[panel])
         values = [row[k] for row in table if row["status"] == "ok" for k in ("min_ms", "max_ms")]
         axes[0].set_xscale("log")
-        if values:
-            axes[0].set_xlim(min(values) / 1.6, max(values) * 8)
         timeouts = sorted({row["timeout_ms"] for row in table if row.get("timeout_ms")})
+        if values:  # with the timeouts, also where no copy came near them
+            axes[0].set_xlim(min(values) / 1.6, max(max(values) * 14, *(t * 4 for t in timeouts), 0))
         for axis in axes:
             for timeout in timeouts:
                 axis.axvline(timeout, color=style.BLACK, linestyle=":", linewidth=1)
