@@ -200,6 +200,7 @@ static void missing_cells(void)
 
 	judge(&f, good, 1);
 	json_decref(f.cells[0].report);
+	f.cells[0].report = NULL;
 	f.cells[0].problem = problem;
 	expect(&f, H2D_LAB_NOT_VERIFIED, "unknown", "no cell was measured");
 	judge(&f, good, 1);
