@@ -397,6 +397,11 @@ static int sweep(struct builder *b)
 			rc = take(b, next, b->ranges[next].offset);
 			next++;
 		}
+		/* A range that was refused begins in the gap behind a row of a slice that goes
+		 * on: nothing behind it was taken yet, and the next chunk begins with it. */
+		if (b->o->coalesce && b->active_count && next < b->range_count &&
+		    b->ranges[next].file == b->c.file && b->ranges[next].offset < b->limit)
+			b->limit = b->ranges[next].offset;
 		/* Nothing was added when all of it lies in the gap behind a row. */
 		if (!rc && b->c.piece_count)
 			rc = close_chunk(b);

@@ -220,6 +220,7 @@ static void random_into(void)
 		o = random_opts(false);
 		p.targets = calloc(n, sizeof(*p.targets));
 		p.slices = calloc(n, sizeof(*p.slices));
+		p.target_count = n;
 		for (uint64_t i = 0; i < n; i++) {
 			struct h2d_plan_target *t = &p.targets[i];
 			uint64_t bytes = rng(5000), offset = rng(FILE_BYTES - 5000);
@@ -246,6 +247,63 @@ static void random_into(void)
 				at += bytes;
 			}
 			at += rng(2) ? 0 : rng(40);
+		}
+		check_plan(&p, &o);
+		h2d_plan_free(&p);
+	}
+}
+
+/* Several devices in one load: each tensor whole in one arena, or by columns or rows in all of
+ * them, in memory of our own, where an image may overwrite gaps. */
+static void random_split(void)
+{
+	for (int round = 0; round < 2000; round++) {
+		struct h2d_plan_opts o;
+		struct h2d_plan p = {0};
+		uint64_t parts, n, offset, ends[7] = {0};
+
+		rng_state = (uint64_t)round + 424242;
+		o = random_opts(true);
+		parts = 1 + rng(7);
+		n = 1 + rng(8);
+		offset = rng(100);
+		p.targets = calloc(n * parts, sizeof(*p.targets));
+		p.slices = calloc(n * parts, sizeof(*p.slices));
+		for (uint64_t i = 0; i < n; i++) {
+			uint64_t rows = 1 + rng(30),
+				 width = parts * (1 + rng(rng(2) ? 20 : 300));
+			bool columns = rng(3), whole = !rng(4);
+
+			if (offset + rows * width > FILE_BYTES)
+				break;
+			for (uint64_t k = 0; k < parts; k++) {
+				struct h2d_plan_target *t = &p.targets[p.target_count];
+				uint64_t first = width / parts * k,
+					 bytes = width / parts * rows;
+
+				if (whole && k)
+					break;
+				ends[k] = (ends[k] + o.dst_gap_bytes - 1) / o.dst_gap_bytes *
+					  o.dst_gap_bytes;
+				bytes = whole ? rows * width : bytes;
+				if (ends[k] + bytes > DST_BYTES / 7)
+					break;
+				*t = (struct h2d_plan_target){.tensor = i,
+							      .bytes = bytes,
+							      .dst = dst + k * (DST_BYTES / 7) +
+								     ends[k],
+							      .arena = (uint32_t)k};
+				t->file_offset =
+					offset + (columns && !whole ? first : bytes * k);
+				if (columns && !whole) {
+					p.slices[p.slice_count++] = (struct h2d_slice){
+						rows, width / parts, width, width / parts};
+					t->slice = (uint32_t)p.slice_count;
+				}
+				ends[k] += bytes;
+				p.target_count++;
+			}
+			offset += rows * width + (rng(4) ? 0 : rng(4000));
 		}
 		check_plan(&p, &o);
 		h2d_plan_free(&p);
@@ -368,6 +426,7 @@ int main(void)
 			files[f][i] = (unsigned char)rng(256);
 	RUN(random_own);
 	RUN(random_into);
+	RUN(random_split);
 	RUN(small_tensors_share_chunks);
 	RUN(large_tensor_is_cut_at_round_offsets);
 	RUN(tied_tensors_are_read_once);
