@@ -36,6 +36,14 @@ static int too_large(const struct h2d_log *log, const char *name, size_t limit)
 			name, limit >> 20);
 }
 
+/* What so many packed bytes may unpack to. */
+static size_t unpacked_limit(size_t packed_bytes)
+{
+	return packed_bytes < unpacked_max / RATIO_MAX
+		       ? packed_bytes * RATIO_MAX + unpacked_base
+		       : unpacked_max;
+}
+
 /* Appends what an opened archive gives, up to `limit` bytes. */
 static int read_all(struct archive *a, const char *name, size_t limit,
 		    const struct h2d_log *log, void **data, size_t *bytes)
@@ -45,6 +53,8 @@ static int read_all(struct archive *a, const char *name, size_t limit,
 	la_ssize_t n = 0;
 	int err = 0;
 
+	*data = NULL;
+	*bytes = 0;
 	while (buffer && (n = archive_read_data(a, buffer + used, capacity - used)) > 0) {
 		uint8_t *grown;
 
@@ -81,9 +91,6 @@ out:
 int ins_unpack(const char *name, const void *packed, size_t packed_bytes,
 	       const struct h2d_log *log, void **data, size_t *bytes, const char **compression)
 {
-	size_t limit = packed_bytes < unpacked_max / RATIO_MAX
-			       ? packed_bytes * RATIO_MAX + unpacked_base
-			       : unpacked_max;
 	struct archive_entry *entry;
 	struct archive *a;
 	int err;
@@ -107,15 +114,15 @@ int ins_unpack(const char *name, const void *packed, size_t packed_bytes,
 		err = h2d_fail(log, H2D_E_FORMAT, "%s: damaged: %s", name,
 			       archive_error_string(a));
 	else
-		err = read_all(a, name, limit, log, data, bytes);
+		err = read_all(a, name, unpacked_limit(packed_bytes), log, data, bytes);
 	archive_read_free(a);
 	return err;
 }
 
-int ins_read_entry(struct archive *archive, const char *name, const struct h2d_log *log,
-		   void **data, size_t *bytes)
+int ins_read_entry(struct archive *archive, size_t packed_bytes, const char *name,
+		   const struct h2d_log *log, void **data, size_t *bytes)
 {
-	return read_all(archive, name, unpacked_max, log, data, bytes);
+	return read_all(archive, name, unpacked_limit(packed_bytes), log, data, bytes);
 }
 
 int ins_read_file(const char *path, const struct h2d_log *log, void **data, size_t *bytes)

@@ -3,9 +3,11 @@
  * disk. */
 #include <archive.h>
 #include <archive_entry.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "file.h"
 #include "inspect.h"
@@ -26,7 +28,8 @@ static bool is_module(const char *name)
 }
 
 static int read_entry(struct archive *archive, struct archive_entry *entry, const char *package,
-		      const struct h2d_log *log, struct h2d_module_report **report)
+		      size_t package_bytes, const struct h2d_log *log,
+		      struct h2d_module_report **report)
 {
 	const char *member = archive_entry_pathname(entry);
 	char name[sizeof((*report)->path)];
@@ -35,7 +38,7 @@ static int read_entry(struct archive *archive, struct archive_entry *entry, cons
 	int err;
 
 	snprintf(name, sizeof(name), "%s: %s", package, member);
-	err = ins_read_entry(archive, name, log, &data, &bytes);
+	err = ins_read_entry(archive, package_bytes, name, log, &data, &bytes);
 	if (!err)
 		err = h2d_inspect_bytes(name, data, bytes, log, report);
 	free(data);
@@ -48,6 +51,7 @@ int h2d_inspect_package(const char *path, const struct h2d_log *log,
 	struct lab_package package;
 	struct lab_archive archive;
 	struct archive_entry *entry;
+	struct stat st;
 	int err, status = ARCHIVE_OK;
 
 	*report = NULL;
@@ -60,6 +64,10 @@ int h2d_inspect_package(const char *path, const struct h2d_log *log,
 	lab_package_free(&package);
 	if (err)
 		return err;
+	if (stat(path, &st)) {
+		err = h2d_fail(log, H2D_E_IO, "%s: %s", path, strerror(errno));
+		goto out;
+	}
 	err = H2D_E_NOT_FOUND;
 	for (unsigned n = 0; err == H2D_E_NOT_FOUND && n < ENTRIES_MAX; n++) {
 		status = archive_read_next_header(archive.inner, &entry);
@@ -72,8 +80,10 @@ int h2d_inspect_package(const char *path, const struct h2d_log *log,
 		if (archive_entry_pathname(entry) &&
 		    archive_entry_filetype(entry) == AE_IFREG &&
 		    is_module(archive_entry_pathname(entry)))
-			err = read_entry(archive.inner, entry, path, log, report);
+			err = read_entry(archive.inner, entry, path, (size_t)st.st_size, log,
+					 report);
 	}
+out:
 	lab_archive_close(&archive);
 	return err;
 }
