@@ -296,6 +296,8 @@ static int choose_memory(struct h2d_device *dev, int svm)
 
 static void tear_down(struct h2d_opencl *ocl)
 {
+	for (size_t i = 0; i < ocl->failed_count; i++)
+		ocl->api.clReleaseEvent(ocl->failed[i]);
 	if (ocl->queue)
 		ocl->api.clReleaseCommandQueue(ocl->queue);
 	if (ocl->context)
@@ -303,6 +305,7 @@ static void tear_down(struct h2d_opencl *ocl)
 	h2d_opencl_unload(&ocl->api);
 	pthread_mutex_destroy(&ocl->lock);
 	free(ocl->ranges);
+	free(ocl->failed);
 	free(ocl);
 }
 

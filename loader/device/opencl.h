@@ -36,6 +36,10 @@ struct h2d_opencl {
 	pthread_mutex_t lock; /**< of the ranges */
 	struct h2d_opencl_range *ranges;
 	size_t range_count, range_cap;
+	/** Under `lock`: events of copies that failed, released with the device. PoCL 3.1 still
+	 *  looks at them, from a thread of its own, when all of them have ended already. */
+	h2d_cl_event *failed;
+	size_t failed_count, failed_cap;
 };
 
 /** Fail with the error's name and number. @return its status */

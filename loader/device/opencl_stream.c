@@ -391,6 +391,35 @@ int h2d_opencl_event_record(struct h2d_event *e, struct h2d_stream *s)
 	return h2d_opencl_fail(s->dev, code, call);
 }
 
+/* Released with the device; where there is no memory to note it, never. */
+static void keep_failed(struct h2d_opencl *ocl, h2d_cl_event e)
+{
+	pthread_mutex_lock(&ocl->lock);
+	if (ocl->failed_count == ocl->failed_cap) {
+		size_t cap = ocl->failed_cap ? ocl->failed_cap * 2 : 16;
+		void *p = h2d_mem->realloc(ocl->failed, cap * sizeof(*ocl->failed));
+
+		if (p) {
+			ocl->failed = p;
+			ocl->failed_cap = cap;
+		}
+	}
+	if (ocl->failed_count < ocl->failed_cap)
+		ocl->failed[ocl->failed_count++] = e;
+	pthread_mutex_unlock(&ocl->lock);
+}
+
+/* As clear(), after a failure. */
+static void clear_failed(struct h2d_event *e)
+{
+	keep_failed(e->dev->priv, e->marker);
+	for (size_t i = 0; i < e->count; i++)
+		keep_failed(e->dev->priv, e->copies[i]);
+	e->marker = NULL;
+	e->count = 0;
+	clear(e);
+}
+
 /* The marker has ended: how the copies went. That of the first which failed by itself says more
  * than what others say who waited for it. */
 static int take_result(struct h2d_event *e, int32_t marker_code)
@@ -406,9 +435,11 @@ static int take_result(struct h2d_event *e, int32_t marker_code)
 			first = code;
 	}
 	code = failed ? first : marker_code;
-	clear(e);
-	if (code >= 0)
+	if (code >= 0) {
+		clear(e);
 		return 0;
+	}
+	clear_failed(e);
 	/* PoCL says -1 of what it gives no other number; as a result that has another name. */
 	e->result = code == OCL_DEVICE_NOT_FOUND ? H2D_E_DEVICE : h2d_opencl_status(code);
 	return h2d_fail(&e->dev->log, e->result,

@@ -37,6 +37,10 @@ static int32_t gated_memcpy(h2d_cl_queue q, uint32_t blocking, void *dst, const 
 	if (way.gate && i >= way.first && i <= way.last) {
 		n = 1;
 		list = &way.gate;
+		/* PoCL 3.1 does not bear a command that fails by one dependency in the moment
+		 * in which another one is met: so that there is no other. */
+		if (way.open_status < 0)
+			gates.clFinish(q);
 	}
 	code = way.memcpy(q, blocking, dst, src, bytes, n, list, event);
 	if (i == way.open_at)

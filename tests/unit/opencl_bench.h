@@ -17,6 +17,7 @@
 struct gate_api {
 	h2d_cl_event (*clCreateUserEvent)(h2d_cl_context, int32_t *);
 	int32_t (*clSetUserEventStatus)(h2d_cl_event, int32_t);
+	int32_t (*clFinish)(h2d_cl_queue q);
 	int32_t (*clEnqueueBarrierWithWaitList)(h2d_cl_queue, uint32_t, const h2d_cl_event *,
 						h2d_cl_event *);
 };
@@ -55,6 +56,7 @@ static inline void opencl_begin(void)
 	lib = opencl_of(dev)->api.dl.handle;
 	*(void **)&gates.clCreateUserEvent = dlsym(lib, "clCreateUserEvent");
 	*(void **)&gates.clSetUserEventStatus = dlsym(lib, "clSetUserEventStatus");
+	*(void **)&gates.clFinish = dlsym(lib, "clFinish");
 	*(void **)&gates.clEnqueueBarrierWithWaitList =
 		dlsym(lib, "clEnqueueBarrierWithWaitList");
 	h2d_device_close(dev);
