@@ -319,12 +319,12 @@ static bool judge_phases(struct session *s, uint64_t end_ns)
 	return true;
 }
 
-/* All repetitions, of which the shortest counts. */
-static bool judge_repeats(struct session *s, uint64_t elapsed_ns)
+/* All repetitions, of which the shortest counts; together within what was seen from here. */
+static bool judge_repeats(struct session *s, uint64_t elapsed_ns, uint64_t seen_ns)
 {
 	const json_t *list = json_object_get(s->sample->loaded, "repeats_ns");
 	const uint64_t wanted = s->cell->repeat_count;
-	uint64_t least = UINT64_MAX;
+	uint64_t least = UINT64_MAX, left = seen_ns;
 
 	if (!list && wanted == 1)
 		return true;
@@ -334,12 +334,19 @@ static bool judge_repeats(struct session *s, uint64_t elapsed_ns)
 			       (unsigned long long)wanted, json_array_size(list));
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *value = json_array_get(list, i);
+		uint64_t ns;
 
 		if (!json_is_integer(value) || json_integer_value(value) <= 0)
 			return give_up(s, "failed",
 				       "repeats_ns of 'loaded' holds what is no time");
-		if ((uint64_t)json_integer_value(value) < least)
-			least = (uint64_t)json_integer_value(value);
+		ns = (uint64_t)json_integer_value(value);
+		if (ns > left)
+			return give_up(
+				s, "failed",
+				"repeats_ns of 'loaded' add up to more time than there was "
+				"from the command to the answer");
+		left -= ns;
+		least = ns < least ? ns : least;
 	}
 	if (least != elapsed_ns)
 		return give_up(s, "failed",
@@ -377,7 +384,11 @@ static bool judge_times(struct session *s, uint64_t received_ns)
 		return give_up(s, "failed", "loaded %llu of %llu bytes",
 			       (unsigned long long)x->loaded_bytes,
 			       (unsigned long long)x->size_bytes);
-	if (!judge_phases(s, end) || !judge_repeats(s, elapsed))
+	if (x->loaded_bytes > x->size_bytes)
+		return give_up(s, "failed", "loaded %llu bytes, and the tensors have %llu",
+			       (unsigned long long)x->loaded_bytes,
+			       (unsigned long long)x->size_bytes);
+	if (!judge_phases(s, end) || !judge_repeats(s, elapsed, received_ns - sent))
 		return false;
 	x->load_ns = elapsed;
 	x->wall_ns = received_ns - sent;
