@@ -89,8 +89,8 @@ bool h2d_compare_requires(const struct h2d_compare *c, const char *name);
 /**
  * Read and compare two documents.
  * @return 0 (whatever the verdict), H2D_E_NOT_FOUND, H2D_E_PERMISSION, H2D_E_IO, H2D_E_FORMAT
- *         (not JSON, another schema or version, a negative or missing time: named by its
- *         pointer), H2D_E_NOMEM
+ *         (not JSON, another schema or version, a negative or missing time, a sample
+ *         listed twice or one that cannot be true: named by its pointer), H2D_E_NOMEM
  */
 int h2d_compare_files(const char *a, const char *b, const struct h2d_compare_opts *opts,
 		      const struct h2d_log *log, struct h2d_compare *out);
@@ -109,6 +109,18 @@ void h2d_compare_junit(FILE *out, const struct h2d_compare *c);
 
 /* Parts of h2d_compare_files(). */
 int h2d_compare_read(struct h2d_compare *c, const struct h2d_log *log);
+/** Member that has to be there, a whole number from `least` to 2^53. */
+int h2d_compare_number(const struct h2d_value *of, const char *key, uint64_t least,
+		       uint64_t *out);
+/** Room for the times of so many samples. */
+int h2d_compare_room(const struct h2d_value *samples, struct h2d_compare_side *side);
+/** Fail where a cell of an h2d.bench has two samples of one block. */
+int h2d_compare_blocks(const struct h2d_value *samples);
+/** The time of an ok sample of an h2d.bench; fail where its members cannot be true together:
+ *  wall_ns below load_ns, repeats_ns whose shortest is another time or which do not fit into
+ *  wall_ns, a throughput of no bytes. */
+int h2d_compare_sample(const struct h2d_value *cell, const struct h2d_value *sample,
+		       double *out);
 void h2d_compare_environments(struct h2d_compare *c);
 
 #endif

@@ -110,12 +110,14 @@ static int write_statistics(struct h2d_json *j, const json_t *samples, uint64_t 
 		}
 	h2d_json_array_end(j);
 	h2d_json_bool(j, "first_is_slow", slow_first);
-	if (s.median > 0 && (double)size_bytes * 1e9 / s.median < (double)INT64_MAX)
+	if (s.median > 0 && size_bytes &&
+	    (double)size_bytes * 1e9 / s.median < (double)INT64_MAX)
 		h2d_json_u64(j, "throughput_bytes_per_s",
 			     whole((double)size_bytes * 1e9 / s.median));
 	else
 		write_null(j, "throughput_bytes_per_s",
-			   "the median is too short a time for a rate");
+			   size_bytes ? "the median is too short a time for a rate"
+				      : "there was nothing to load");
 	h2d_json_object_end(j);
 out:
 	free(times);

@@ -33,11 +33,13 @@ static void write_times(struct h2d_json *j, const struct h2d_bench_sample *s)
 	known(j, "wall_ns", s->have_time, s->wall_ns, why);
 	known(j, "loaded_bytes", s->have_time, s->loaded_bytes, why);
 	/* No JSON reader of ours takes a larger whole number than INT64_MAX. */
-	if (s->have_time && s->load_ns && rate < (double)INT64_MAX)
+	if (s->have_time && s->load_ns && s->loaded_bytes && rate < (double)INT64_MAX)
 		h2d_json_u64(j, "throughput_bytes_per_s", (uint64_t)rate);
 	else
 		write_null(j, "throughput_bytes_per_s",
-			   s->have_time ? "the load took too little time for a rate" : why);
+			   !s->have_time      ? why
+			   : !s->loaded_bytes ? "there was nothing to load"
+					      : "the load took too little time for a rate");
 }
 
 /* They were judged with the times. */
