@@ -2,7 +2,7 @@
 """What a document says, in sentences that follow from its numbers and from nothing else."""
 from dataclasses import dataclass, field
 
-from . import peers, ratios, style, windows
+from . import peers, ratios, style, verdicts, windows
 from .documents import number
 
 
@@ -44,28 +44,15 @@ def _of_limit(document, cell):
     return f"{100 * number(cell['statistics']['throughput_bytes_per_s']) / limit[1]:.0f} % of {limit[0]}"
 
 
-def _ratio_sentence(row, medians):
+def ratio_sentence(row, medians):
     """No surer than its pairs, and told where the medians of the table say the opposite."""
-    low, high = row.get("ci_low"), row.get("ci_high")
     words = f"{row['group']}: {row['path']} is {row['speedup']:.2f} times as fast as {row['baseline']}"
-    if low is None:
+    if row.get("ci_low") is None:
         return f"{words}."
-    pairs = f"single pairs {row['min']:.2f} to {row['max']:.2f}"
-    if row["n_count"] < peers.PAIRS:
-        words += f" by the median of {_plural(row['n_count'], 'pair')} ({pairs}): too few pairs to tell"
-    else:
-        words += f", block by block (95 % interval {low:.2f} to {high:.2f}, n={row['n_count']}, {pairs}): "
-        words += ("faster" if low > 1 else "slower" if high < 1 else
-                  "the interval holds 1, so no difference is shown")
     mine, base = (medians.get((row["group"], row[k])) for k in ("path", "baseline"))
-    if mine and base and (base - mine) * (row["speedup"] - 1) < 0:
-        words += "; the medians of all samples say the opposite, which happens where samples vary this much"
-    return f"{words}."
-
-
-def _interval(row):
-    few = (row.get("n_count") or 0) < peers.PAIRS
-    return (None, None) if few else (row.get("ci_low_s"), row.get("ci_high_s"))
+    said = verdicts.verdict(row, "faster", "slower", "the interval holds 1, so no difference is shown")
+    return (f"{words}, block by block ({verdicts.spread(row)}): {said}"
+            f"{verdicts.contradiction(row['speedup'], mine, base)}.")
 
 
 def _repeats(document):
@@ -103,7 +90,7 @@ def _bench(document):
     compared = {(r["group"], r["peer"]) for r in others if r.get("ratio") is not None}
     judged = [r for r in table if r.get("speedup") is not None and r["path"] != r.get("baseline")
               and (r["group"], r["path"]) not in compared]
-    told.means = _say(*(_ratio_sentence(r, medians) for r in judged))
+    told.means = _say(*(ratio_sentence(r, medians) for r in judged))
     if not judged and not compared:
         told.means = _say("No baseline was named, or none was measured: there are times and no ratios.")
     for row in others:
@@ -115,9 +102,9 @@ def _bench(document):
                                + (f": {row['reason']}" if row.get("reason") else "") + ".", kind="bad")
     told.columns = ["cell", "path", "status", "n", "median s", "95 % from", "to", "lowest", "highest",
                     "cached before, %", "of the machine's limit"]
-    told.rows = [[r["group"], r["path"], style.status_words(r["status"]), r.get("n_count"),
-                  r.get("median_s"), *_interval(r), r.get("min_s"), r.get("max_s"),
-                  _pct(r), _of_limit(document, cell)]
+    told.rows = [[r["group"], r["path"], style.status_words(r["status"]), r.get("n_count"), r.get("median_s"),
+                  *verdicts.interval(r.get("ci_low_s"), r.get("ci_high_s"), r.get("n_count")),
+                  r.get("min_s"), r.get("max_s"), _pct(r), _of_limit(document, cell)]
                  for r, cell in zip(times, cells) if r["status"] != "skipped"]
     told.sure = _say(
         "Intervals are of the median, by bootstrap, and are given of six samples on; ratios are of loads in the same block. No sample is left "
@@ -271,11 +258,12 @@ def _compare(document):
     told.columns = ["cell", "verdict", "median A, s", "median B, s", "B / A", "95 % from", "to", "p", "why"]
     for cell in document["cells"]:
         a, b, ratio = cell.get("a", {}), cell.get("b", {}), cell.get("ratio", {})
+        least = min(number(side.get("n_count", 0)) for side in (a, b))
         told.rows.append([
             ", ".join(f"{k} {v}" for k, v in cell["key"].items() if v not in ({}, None) and k != "fingerprint"),
             cell["verdict"], *(number(s["median_ns"]) / 1e9 if "median_ns" in s else None for s in (a, b)),
-            ratio.get("value"), ratio.get("ci_low"), ratio.get("ci_high"), cell.get("rank_test", {}).get("p"),
-            cell["reason"]])
+            ratio.get("value"), *verdicts.interval(ratio.get("ci_low"), ratio.get("ci_high"), least),
+            cell.get("rank_test", {}).get("p"), cell["reason"]])
     counts = {k.removesuffix("_count"): v for k, v in document["summary"].items() if number(v)}
     told.means = _say(", ".join(f"{v} {k}" for k, v in counts.items()) + ".")
     told.sure = _say("Cells are matched by everything that names them.",

@@ -5,13 +5,12 @@ import statistics
 
 import matplotlib.ticker as ticker
 
-from . import ratios, style
+from . import ratios, style, verdicts
 from .documents import number
 
 COLUMNS = ["document", "group", "peer", "version", "status", "reason", "h2d_path", "chosen", "n_count",
            "ratio", "ci_low", "ci_high", "min", "max", "peer_median_s", "h2d_median_s", "verdict", "samples"]
 RESAMPLES = 2000
-PAIRS, FEW = ratios.LEAST, "too few pairs to tell"
 COLOURS = {"h2d is faster": style.BLUE, "the other is faster": style.VERMILION}
 
 
@@ -39,9 +38,9 @@ def _compared(row, peer, ours):
     if not samples:
         return row | {"reason": "no block holds both"}
     low, high = interval(samples)
-    verdict = FEW if len(samples) < PAIRS else "h2d is faster" if low > 1 else "the other is faster" if high < 1 else "no difference shown"
-    return row | {"n_count": len(samples), "ratio": statistics.median(samples), "ci_low": low, "ci_high": high,
-                  "min": min(samples), "max": max(samples), "verdict": verdict,
+    row |= {"n_count": len(samples), "ratio": statistics.median(samples), "ci_low": low, "ci_high": high}
+    verdict = verdicts.verdict(row, "h2d is faster", "the other is faster", "no difference shown")
+    return row | {"min": min(samples), "max": max(samples), "verdict": verdict,
                   "peer_median_s": statistics.median(a.values()) / 1e9,
                   "h2d_median_s": statistics.median(b.values()) / 1e9,
                   "samples": " ".join(f"{s:.6g}" for s in samples)}
@@ -75,10 +74,9 @@ def sentence(row):
     if row.get("ratio") is None:
         why = f": {row['reason']}" if row.get("reason") else ""
         return f"{row['group']}: {row['peer']}: {style.status_words(row['status'])}{why}."
-    spread = (f"95 % interval {row['ci_low']:.2f} to {row['ci_high']:.2f}" if ratios.sure(row) else
-              f"single pairs {row['min']:.2f} to {row['max']:.2f}")
+    opposite = verdicts.contradiction(row["ratio"], row["h2d_median_s"], row["peer_median_s"])
     return (f"{row['group']}: {row['peer']} {row['version']} takes {row['ratio']:.2f} times as long as h2d "
-            f"{row['h2d_path']} ({spread}, n={row['n_count']}): {row['verdict']}.")
+            f"{row['h2d_path']} ({verdicts.spread(row)}): {row['verdict']}{opposite}.")
 
 
 def figure(documents):
@@ -101,7 +99,7 @@ def figure(documents):
             colour = COLOURS.get(row["verdict"], style.GREY)
             marker = "o" if row["chosen"] == "default" else "D"
             axis.plot([row["min"], row["max"]], [y, y], color=colour, linewidth=1)
-            if ratios.sure(row):
+            if verdicts.sure(row):
                 axis.plot([row["ci_low"], row["ci_high"]], [y, y], color=colour, linewidth=3.5, alpha=0.5)
             axis.plot([row["ratio"]], [y], marker=marker, color=colour, markersize=5)
             axis.annotate(f"{row['ratio']:.2f}×  n={row['n_count']}", (row["max"], y), xytext=(6, 0),

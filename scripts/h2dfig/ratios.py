@@ -2,7 +2,7 @@
 """Figure 2: speed of each path against the baseline, and the times themselves."""
 import matplotlib.ticker as ticker
 
-from . import style
+from . import style, verdicts
 from .documents import number
 
 RATIO_COLUMNS = ["document", "group", "path", "status", "reason", "baseline", "n_count", "speedup",
@@ -141,14 +141,6 @@ def not_drawn(axis, y, row):
               color="#555555")
 
 
-LEAST = 6  # of fewer samples no interval holds the median with 95 %
-
-
-def sure(row):
-    """Whether there is an interval to draw."""
-    return row.get("ci_low") is not None and row["n_count"] >= LEAST
-
-
 def _ratio_says(table):
     parts = []
     for row in table:
@@ -156,6 +148,8 @@ def _ratio_says(table):
             parts.append(f"{row['group']}, {row['path']}: {style.status_words(row['status'])}.")
         elif row["path"] != row.get("baseline"):
             spread = f" ({row['min']:.2f} to {row['max']:.2f}, n={row['n_count']})" if row.get("min") else ""
+            if row.get("ci_low") is not None and not verdicts.sure(row):
+                spread += f", {verdicts.FEW}"
             parts.append(f"{row['group']}, {row['path']}: {row['speedup']:.2f} times{spread}.")
     return "Speed against the baseline on a log scale, above 1 is faster. " + " ".join(parts)
 
@@ -184,7 +178,7 @@ def ratio_figure(documents):
                 axis.plot([row["min"], row["max"]], [y, y], color=colour, linewidth=1)
                 right = row["max"]
                 text += f"  n={row['n_count']}"
-            if sure(row):
+            if verdicts.sure(row):
                 axis.plot([row["ci_low"], row["ci_high"]], [y, y], color=colour, linewidth=3.5, alpha=0.5)
             axis.plot([row["speedup"]], [y], marker=marker, color=colour, markersize=5)
             axis.annotate(text, (right, y), xytext=(6, 0), textcoords="offset points", fontsize=6.5, va="center",
@@ -199,7 +193,7 @@ def ratio_figure(documents):
         words = "times as fast as the baseline, log scale (higher is better)"
         if any(row.get("min") is not None for row in shown):
             words += "; thin line: lowest to highest" + (
-                ", thick: 95 % interval of the median" if any(sure(row) for row in shown) else "")
+                ", thick: 95 % interval of the median" if any(verdicts.sure(row) for row in shown) else "")
         axis.set_xlabel(words, fontsize=8)
         return figure
 

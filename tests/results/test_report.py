@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports: one file, no script, nothing fetched, and a browser without a network shows every picture."""
 import html.parser
+import json
 import os
 import pathlib
 import shutil
@@ -10,6 +11,9 @@ import sys
 import tempfile
 
 import rig
+
+sys.path.insert(0, str(rig.SCRIPTS))
+from h2dfig import verdicts  # noqa: E402
 
 python = rig.interpreter()
 check = rig.Checks()
@@ -90,6 +94,33 @@ with tempfile.TemporaryDirectory() as name:
     text = (folder / f"{UPDATE.stem}.html").read_text("utf-8")
     check("a comparison is told", "regressed" in text and "16 windows, there were 0" in text)
     check("names cannot break out of the page", "<b>warm" not in (folder / "campaign.html").read_text("utf-8"))
+    # Three pairs, of which the medians say the opposite; and another loader, of which five do.
+    few = json.loads(CAMPAIGN.read_text("utf-8"))
+    few["ratios"][0]["speedup"] |= {"n_count": 3, "median": 1.16, "min": 0.7, "max": 1.4, "samples": [0.7, 1.16, 1.4]}
+    few["cells"][1]["statistics"]["median_ns"] = 2 * few["cells"][0]["statistics"]["median_ns"]
+    few["cells"][2]["key"]["loader"] = "peer"
+    file = folder / "few.json"
+    file.write_text(json.dumps(few), "utf-8")
+    done = rig.run(rig.SCRIPTS / "report", file, python=python)
+    check("a report of few pairs is made", done.returncode == 0, done.stderr)
+    text = file.with_suffix(".html").read_text("utf-8").split("<h2>What it means</h2>")[1].split("<h2>")[0]
+    said = [line for line in text.split("</p>") if "times as" in line]
+    ours = [line for line in said if "1.16 times as fast" in line]
+    check("three pairs have no verdict", len(ours) == 1 and verdicts.FEW in ours[0], said)
+    check("medians that contradict are named", ours and "the medians of all samples say the opposite" in ours[0], said)
+    peers = [line for line in said if "times as long as h2d" in line]
+    check("five pairs with another loader have none", peers and all(verdicts.FEW in line for line in peers), said)
+    check("few pairs have no interval", said and not any("95 %" in line for line in said), said)
+    single = json.loads(UPDATE.read_text("utf-8"))
+    single["cells"] = [c for c in single["cells"] if "ratio" in c][:1]
+    ratio = single["cells"][0]["ratio"] | {"ci_low": 0.987654321, "ci_high": 0.987654321}
+    single["cells"][0]["ratio"] = ratio
+    file = folder / "single.json"
+    file.write_text(json.dumps(single), "utf-8")
+    done = rig.run(rig.SCRIPTS / "report", file, python=python)
+    table = file.with_suffix(".html").read_text("utf-8").split("<table")[1].split("</table>")[0]
+    check("a comparison of one sample has no interval", done.returncode == 0 and "0.9877" not in table
+          and "0.988" not in table and f"{ratio['value']:.3g}"[:4] in table, table)
     dollars = folder / "dollars.json"
     dollars.write_text(CAMPAIGN.read_text("utf-8").replace("m<b>warm", "m$\\\\frac$warm"), "utf-8")
     done = rig.run(rig.SCRIPTS / "report", dollars, python=python)
