@@ -348,6 +348,22 @@ static void ops_remap_here(struct ops_range r)
 	}
 }
 
+/* Whether a part of the library's arena is several entries of the kernel's map. */
+static bool ops_split(struct ops_range r)
+{
+	uintptr_t begin = (uintptr_t)ops_addr(0, r.at), end = begin + (size_t)r.n * OPS_PAGE, a,
+		  b;
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512];
+	bool split = false;
+
+	while (f && !split && fgets(line, sizeof(line), f))
+		split = sscanf(line, "%lx-%lx", &a, &b) == 2 && begin < b && b < end;
+	if (f)
+		fclose(f);
+	return split;
+}
+
 /* Out of the arena to where the kernel likes, larger; and back. */
 static void ops_remap_away(struct ops_range r)
 {
@@ -367,6 +383,15 @@ static void ops_remap_away(struct ops_range r)
 		/* At once, or the other arena's is moved to where this one's was. */
 		if (p[arena] != MAP_FAILED && p[arena] != ops_addr(arena, r.at))
 			ops_hold(arena, r.at, r.n);
+	}
+	/* The difference that run/interpose.h names: as if neither had moved. */
+	if (p[0] == MAP_FAILED && errno == EFAULT && ops_split(r)) {
+		if (p[1] != ops_addr(1, r.at))
+			OPS_CHECK(sys_mremap(p[1], (size_t)n * OPS_PAGE, (size_t)r.n * OPS_PAGE,
+					     MREMAP_MAYMOVE | MREMAP_FIXED,
+					     ops_addr(1, r.at)) == ops_addr(1, r.at),
+				  "back, errno %d", errno);
+		return;
 	}
 	OPS_CHECK(p[0] != MAP_FAILED, "mremap away of %u, %u pages to %u: errno %d", r.at, r.n,
 		  n, errno);
