@@ -42,7 +42,8 @@ static void print_machine(FILE *out, const struct h2d_doctor_facts *f)
 	const struct h2d_machine *m = &f->machine;
 	char text[512], bytes[32];
 
-	snprintf(text, sizeof(text), "kernel %s, %s%s%s", m->release,
+	snprintf(text, sizeof(text), "kernel %s, %s%s%s",
+		 m->release[0] ? m->release : "unknown",
 		 m->distribution[0] ? m->distribution : "distribution unknown",
 		 m->container ? ", in a container" : "", m->guest ? ", a virtual machine" : "");
 	line(out, "  ", text);
@@ -114,8 +115,8 @@ static int report(struct h2d_cli *cli, const struct h2d_doctor_facts *f,
 	int exit;
 
 	if (cli->common.json) {
-		/* Where reading it hangs, nothing can be said of this machine. */
-		if (f->environment_late)
+		/* Where reading it may hang, nothing can be said of this machine. */
+		if (f->environment_end)
 			cli->root = "/nonexistent";
 		h2d_cli_document(cli, &j, "h2d.doctor", 1, 0);
 		h2d_doctor_write(&j, f, d);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "doctor_gather.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,11 +42,20 @@ struct h2d_doctor_gathered {
 	_Alignas(16) char arena[ARENA_BYTES];
 };
 
+/* The process of a part, and what became of it. */
+struct part_process {
+	pid_t pid;	 /* 0 once it has ended */
+	int start_errno; /* it could not be started */
+	int status;	 /* of waitpid(), or -1 where that was not told */
+	bool given_up;	 /* it still ran at the end */
+	uint64_t ended_ns;
+};
+
 struct gather {
 	const struct h2d_doctor_gather *what;
 	struct h2d_doctor_gathered *shared;
 	uint64_t begin_ns, end_ns;
-	pid_t pids[PARTS];
+	struct part_process processes[PARTS];
 };
 
 /* ---- the parts, each in a process of its own ---- */
@@ -156,10 +167,23 @@ static void start(struct gather *g, enum part part)
 		[ENVIRONMENT] = look_at_environment,
 	};
 
+	struct part_process *p = &g->processes[part];
+
 	fflush(NULL);
-	g->pids[part] = fork();
-	if (g->pids[part])
+	p->pid = fork();
+	if (p->pid > 0)
 		return;
+	if (p->pid < 0) {
+		p->pid = 0;
+		p->start_errno = errno;
+		/* A capture hangs nobody. On this machine it stays unseen: a file that hangs
+		 * would take us with it. */
+		if (g->what->root) {
+			looks[part](g);
+			atomic_store(&g->shared->done[part], true);
+		}
+		return;
+	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	looks[part](g);
 	atomic_store(&g->shared->done[part], true);
@@ -174,9 +198,17 @@ static bool reap(struct gather *g)
 	bool all = true;
 
 	for (int i = 0; i < PARTS; i++) {
-		if (g->pids[i] > 0 && waitpid(g->pids[i], NULL, WNOHANG))
-			g->pids[i] = 0;
-		all = all && g->pids[i] <= 0;
+		struct part_process *p = &g->processes[i];
+		int status;
+		pid_t got = p->pid ? waitpid(p->pid, &status, WNOHANG) : 0;
+
+		/* Whoever started us may have had SIGCHLD ignored: then no status is told. */
+		if (got) {
+			p->status = got > 0 ? status : -1;
+			p->ended_ns = h2d_now_ns();
+			p->pid = 0;
+		}
+		all = all && !p->pid;
 	}
 	return all;
 }
@@ -188,8 +220,10 @@ static void await(struct gather *g)
 	while (!reap(g) && h2d_now_ns() < g->end_ns && !h2d_signals_caught())
 		nanosleep(&pause, NULL);
 	for (int i = 0; i < PARTS; i++)
-		if (g->pids[i] > 0)
-			kill(g->pids[i], SIGKILL);
+		if (g->processes[i].pid) {
+			g->processes[i].given_up = true;
+			kill(g->processes[i].pid, SIGKILL);
+		}
 	/* One that hangs in the kernel is left to init. */
 	for (int i = 0; i < 20 && !reap(g); i++)
 		nanosleep(&pause, NULL);
@@ -197,45 +231,82 @@ static void await(struct gather *g)
 
 /* ---- what they did not say ---- */
 
-static void unanswered(struct gather *g, enum part part, const char *what)
+static void say_died(const struct part_process *p, char *out, size_t cap)
 {
-	struct h2d_doctor_gathered *s = g->shared;
-	struct h2d_doctor_facts *f = &s->facts;
-	bool late = h2d_now_ns() >= g->end_ns;
+	if (p->status < 0)
+		h2d_say(out, cap, "ended early");
+	else if (WIFSIGNALED(p->status))
+		h2d_say(out, cap, "was ended by signal %d (%s)", WTERMSIG(p->status),
+			strsignal(WTERMSIG(p->status)));
+	else
+		h2d_say(out, cap, "ended early with status %d", WEXITSTATUS(p->status));
+}
 
-	h2d_say(f->late[f->late_count++], sizeof(f->late[0]), "%s: %s %s %u s", what,
-		s->doing[part][0] ? s->doing[part] : "reading it",
-		late ? "did not end within" : "broke off after",
-		(unsigned)((h2d_now_ns() - g->begin_ns) / 1000000000u));
+/* @return why that part was not seen, without its name; valid like the facts */
+static const char *unanswered(struct gather *g, enum part part, const char *what,
+			      enum h2d_doctor_end *end)
+{
+	const struct part_process *p = &g->processes[part];
+	const char *doing = g->shared->doing[part];
+	struct h2d_doctor_facts *f = &g->shared->facts;
+	char *line = f->ends[f->end_count++], died[64];
+
+	if (!doing[0])
+		doing = "reading it";
+	if (p->start_errno) {
+		*end = H2D_DOCTOR_NOT_STARTED;
+		h2d_say(line, sizeof(f->ends[0]),
+			"%s: no process could be started for it: %s (%s)", what,
+			strerrordesc_np(p->start_errno), strerrorname_np(p->start_errno));
+	} else if (p->given_up) {
+		*end = H2D_DOCTOR_LATE;
+		h2d_say(line, sizeof(f->ends[0]), "%s: %s did not end within %u s", what, doing,
+			(unsigned)((h2d_now_ns() - g->begin_ns) / 1000000000u));
+	} else {
+		*end = H2D_DOCTOR_DIED;
+		say_died(p, died, sizeof(died));
+		h2d_say(line, sizeof(f->ends[0]), "%s: %s %s after %u s", what, doing, died,
+			(unsigned)((p->ended_ns - g->begin_ns) / 1000000000u));
+	}
+	return line + strlen(what) + strlen(": ");
+}
+
+/* The one thing that can be asked without any file. */
+static void ask_kernel_alone(const struct gather *g, struct h2d_machine *m)
+{
+	struct utsname u;
+
+	memset(m, 0, sizeof(*m));
+	if (g->what->root || uname(&u))
+		return;
+	h2d_say(m->release, sizeof(m->release), "%s", u.release);
+	h2d_say(m->architecture, sizeof(m->architecture), "%s", u.machine);
 }
 
 static void settle(struct gather *g)
 {
 	struct h2d_doctor_gathered *s = g->shared;
 	struct h2d_doctor_facts *f = &s->facts;
+	const char *why;
 
 	if (!atomic_load(&s->done[MACHINE])) {
-		memset(&f->machine, 0, sizeof(f->machine));
-		f->machine_late = true;
-		unanswered(g, MACHINE, "the machine's devices and the kernel's log");
+		ask_kernel_alone(g, &f->machine);
+		why = unanswered(g, MACHINE,
+				 "the machine's devices, its memory and the kernel's log",
+				 &f->machine_end);
+		h2d_say(f->machine_why, sizeof(f->machine_why), "%s", why);
 	}
 	if (!atomic_load(&s->done[KERNEL])) {
-		f->kernel_late = true;
-		unanswered(g, KERNEL, "the kernel's driver");
-		h2d_doctor_kernel_unread(&f->measured, "reading its driver did not end",
-					 &f->kernel);
+		why = unanswered(g, KERNEL, "the kernel's driver", &f->kernel_end);
+		h2d_doctor_kernel_unread(&f->measured, why, &f->kernel);
 	}
 	if (!atomic_load(&s->done[PROCESS])) {
-		f->process_late = true;
 		f->have_process = false;
-		unanswered(g, PROCESS, "the process");
-		h2d_say(f->process_why, sizeof(f->process_why), "%s",
-			f->late[f->late_count - 1] + strlen("the process: "));
+		why = unanswered(g, PROCESS, "the process", &f->process_end);
+		h2d_say(f->process_why, sizeof(f->process_why), "%s", why);
 	}
-	if (g->what->cli->common.json && !atomic_load(&s->done[ENVIRONMENT])) {
-		f->environment_late = true;
-		unanswered(g, ENVIRONMENT, "the document's environment");
-	}
+	if (g->what->cli->common.json && !atomic_load(&s->done[ENVIRONMENT]))
+		unanswered(g, ENVIRONMENT, "the document's environment", &f->environment_end);
 	if (s->process_left_out)
 		h2d_say(f->process_why, sizeof(f->process_why),
 			"it maps more files than fit into %u MiB", ARENA_BYTES >> 20);

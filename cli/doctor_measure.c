@@ -149,7 +149,8 @@ void h2d_doctor_measure(unsigned limit_ms, struct h2d_doctor_measured *out)
 	fflush(NULL);
 	pid = fork();
 	if (pid < 0) {
-		snprintf(out->why, sizeof(out->why), "%s", strerrordesc_np(errno));
+		snprintf(out->why, sizeof(out->why), "no process could be started for it: %s",
+			 strerrordesc_np(errno));
 		close(ends[0]);
 		close(ends[1]);
 		return;

@@ -222,27 +222,30 @@ static void unseen(struct h2d_diagnosis *out, const char *fmt, ...)
 
 static void list_unseen(const struct h2d_doctor_facts *f, struct h2d_diagnosis *out)
 {
-	for (size_t i = 0; i < f->late_count; i++)
-		unseen(out, "%s", f->late[i]);
-	if (!f->machine_late && !f->machine.gpus_visible)
+	for (size_t i = 0; i < f->end_count; i++)
+		unseen(out, "%s", f->ends[i]);
+	if (!f->machine_end && !f->machine.gpus_visible)
 		unseen(out, "PCI devices: not visible here");
-	if (!f->machine_late && !f->machine.log_read)
+	if (!f->machine_end && !f->machine.log_read)
 		unseen(out, "the kernel's log: %s", f->machine.log_why);
-	if (f->machine.amd && !f->kernel.by_file && !f->kernel_late)
+	if (f->machine.amd && !f->kernel.by_file && !f->kernel_end)
 		unseen(out, "the amdgpu module's code: %.150s",
 		       f->kernel.why[0] ? f->kernel.why : "not found here");
 	if (!f->measured.done)
 		unseen(out, "a measured copy: %s",
 		       f->measured.why[0] ? f->measured.why : "not made");
 	/* The first line may have said it already. */
-	if (f->asked_for_process && !f->have_process && !f->process_late &&
+	if (f->asked_for_process && !f->have_process && !f->process_end &&
 	    strcmp(out->findings[0].id, "process_unseen"))
 		unseen(out, "the process: %s", f->process_why);
-	else if (!f->asked_for_process && !f->have_process && !f->process_late)
+	else if (!f->asked_for_process && !f->have_process && !f->process_end)
 		unseen(out, "a process that loads a checkpoint: none was found; give its PID "
 			    "while it loads");
 	if (f->have_process && f->trend.progress == H2D_PROGRESS_UNKNOWN)
 		unseen(out, "what the process does over time");
+	/* Its memory is seen with the machine, or with the process. */
+	if (f->machine_end && !f->have_process)
+		return;
 	if (!f->memory.group_read)
 		unseen(out, "control groups and their limits");
 	if (!f->memory.memory.known)

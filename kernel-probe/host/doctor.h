@@ -56,7 +56,7 @@ enum {
 	H2D_DOCTOR_LINE_BYTES = 512,
 	H2D_DOCTOR_FINDINGS_MAX = 16,
 	H2D_DOCTOR_UNSEEN_MAX = 16,
-	H2D_DOCTOR_LATE_MAX = 4,
+	H2D_DOCTOR_ENDS_MAX = 4,
 };
 
 struct h2d_finding {
@@ -69,6 +69,14 @@ struct h2d_finding {
 	char action[H2D_DOCTOR_LINE_BYTES]; /**< "" when there is nothing to do */
 	char gain[H2D_DOCTOR_LINE_BYTES], source[H2D_DOCTOR_LINE_BYTES];
 	char otherwise[H2D_DOCTOR_LINE_BYTES]; /**< another way, or "" */
+};
+
+/** How looking at a part ended. Only what is late may be said to hang. */
+enum h2d_doctor_end {
+	H2D_DOCTOR_SEEN,
+	H2D_DOCTOR_NOT_STARTED, /**< no process could be had for it */
+	H2D_DOCTOR_DIED,	/**< its process ended before it was done */
+	H2D_DOCTOR_LATE,	/**< it did not end in time */
 };
 
 /** What was seen. */
@@ -85,11 +93,12 @@ struct h2d_doctor_facts {
 	struct h2d_sample samples[4];
 	size_t sample_count;
 	struct h2d_trend trend;
-	/** What hung while it was looked at: then nothing is known of that part. */
-	bool machine_late, kernel_late, process_late;
-	bool environment_late; /**< the environment block of a document cannot be written */
-	char late[H2D_DOCTOR_LATE_MAX][160]; /**< sentences on it */
-	size_t late_count;
+	/* Of a part that was not seen nothing is known. Without the environment, that block of
+	 * a document cannot be written. */
+	enum h2d_doctor_end machine_end, kernel_end, process_end, environment_end;
+	char machine_why[192];		     /**< why the machine was not seen */
+	char ends[H2D_DOCTOR_ENDS_MAX][192]; /**< sentences on what was not seen */
+	size_t end_count;
 	const char *program; /**< by known-switches.json, or NULL */
 	bool redact;
 };

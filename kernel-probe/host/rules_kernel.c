@@ -14,14 +14,14 @@ static void kernel_evidence(const struct h2d_doctor_facts *f, struct h2d_finding
 				  "(HSA_AMD_SVM): copies reach the function by userptr alone");
 	if (f->kernel.conflict[0])
 		h2d_evidence(out, "Not all of that agrees: %s", f->kernel.conflict);
-	if (f->machine_late)
+	if (f->machine_end)
 		h2d_evidence(out, "Whether an AMD GPU uses this driver was not seen");
 }
 
 /* Whether a copy of this machine's programs goes through the AMD driver at all. */
 static bool uses_amd(const struct h2d_doctor_facts *f)
 {
-	return f->machine.amd || f->machine_late || f->kernel.by_measurement;
+	return f->machine.amd || f->machine_end || f->kernel.by_measurement;
 }
 
 /* A process that maps nothing writable is not what the bug hits. */
@@ -188,7 +188,7 @@ static bool machine_hangs(const struct h2d_doctor_facts *f, const struct h2d_swi
 			  struct h2d_finding *out)
 {
 	(void)s;
-	if (!f->machine_late)
+	if (f->machine_end != H2D_DOCTOR_LATE)
 		return false;
 	out->id = "machine_hangs";
 	out->status = H2D_DOCTOR_UNKNOWN;
@@ -202,13 +202,37 @@ static bool machine_hangs(const struct h2d_doctor_facts *f, const struct h2d_swi
 	return true;
 }
 
+static const char *again(enum h2d_doctor_end end)
+{
+	if (end == H2D_DOCTOR_NOT_STARTED)
+		return "Allow more processes (ulimit -u, pids.max of the control group) or "
+		       "free memory, then run h2d doctor again";
+	return "Look for what ended it in the kernel's log (dmesg), then run h2d doctor again";
+}
+
+/* Of what was not looked at, nothing can be said to hang. */
+static bool machine_unseen(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			   struct h2d_finding *out)
+{
+	(void)s;
+	if (f->machine_end != H2D_DOCTOR_NOT_STARTED && f->machine_end != H2D_DOCTOR_DIED)
+		return false;
+	out->id = "machine_unseen";
+	out->status = H2D_DOCTOR_UNKNOWN;
+	out->confidence = H2D_CONFIDENCE_LOW;
+	h2d_say(out->line, sizeof(out->line), "Cannot tell which GPUs this machine has: %s",
+		f->machine_why);
+	h2d_say(out->action, sizeof(out->action), "%s", again(f->machine_end));
+	return true;
+}
+
 /* ---- what remains ---- */
 
 static bool no_gpu(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
 		   struct h2d_finding *out)
 {
 	(void)s;
-	if (f->machine.amd || f->machine.nvidia || f->machine.other_gpu || f->machine_late ||
+	if (f->machine.amd || f->machine.nvidia || f->machine.other_gpu || f->machine_end ||
 	    f->kernel.by_measurement)
 		return false;
 	out->id = "no_gpu";
@@ -283,11 +307,13 @@ static bool no_answer(const struct h2d_doctor_facts *f, const struct h2d_switche
 	out->status = H2D_DOCTOR_UNKNOWN;
 	out->confidence = H2D_CONFIDENCE_LOW;
 	h2d_say(out->line, sizeof(out->line), "Cannot look at the process: %s", f->process_why);
-	if (f->process_late)
+	if (f->process_end == H2D_DOCTOR_LATE)
 		h2d_say(out->action, sizeof(out->action),
 			"See what it waits for: cat /proc/%d/wchan, and as root cat "
 			"/proc/%d/stack",
 			f->asked_pid, f->asked_pid);
+	else if (f->process_end)
+		h2d_say(out->action, sizeof(out->action), "%s", again(f->process_end));
 	else
 		h2d_say(out->action, sizeof(out->action),
 			"Run h2d doctor as the user of that process, or as root");
@@ -296,6 +322,7 @@ static bool no_answer(const struct h2d_doctor_facts *f, const struct h2d_switche
 
 const h2d_rule h2d_rules_rest[] = {no_answer,
 				   machine_hangs,
+				   machine_unseen,
 				   kernel_well,
 				   kernel_unknown,
 				   no_gpu,

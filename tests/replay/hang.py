@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`h2d doctor` where files of /proc and /sys hang: it ends, and says what it did not see.
+"""`h2d doctor` where files of /proc and /sys hang, where a part of it dies and where no process can be
+started: it ends, says what it did not see and why, and says of nothing else that it hangs.
 
 usage: hang.py H2D HANG.so
 """
 
+import errno
 import json
 import os
 import pathlib
@@ -27,11 +29,57 @@ def check(what, good):
         print(f"FAILED: {what}")
 
 
-def doctor(paths, *words):
+def doctor(paths, *words, **more):
     """It has ten seconds; the bound here only tells a hang from a busy machine."""
-    env = dict(os.environ, LC_ALL="C", LD_PRELOAD=HANG, HANG_AT=":".join(paths))
+    env = dict(os.environ, LC_ALL="C", LD_PRELOAD=HANG, HANG_AT=":".join(paths), **more)
     return subprocess.run([H2D, "doctor", "--no-measure", *words], capture_output=True,
                           text=True, env=env, check=False, timeout=120)
+
+
+def ids(document):
+    return [f["id"] for f in document["findings"]]
+
+
+def says(text, *parts):
+    for part in parts:
+        check(f"it does not say '{part}':\n{text}", part in text)
+    check(f"nothing hangs:\n{text}", "hangs" not in text and "did not end within" not in text)
+    check(f"the kernel:\n{text}", "\n  kernel " + platform.release() in text)
+
+
+def no_process():
+    page = doctor([], FORK_ERRNO=str(errno.EAGAIN))
+    why = "no process could be started for it: Resource temporarily unavailable (EAGAIN)"
+    check(f"status {page.returncode}", page.returncode == 77)
+    says(page.stdout, "Cannot tell which GPUs this machine has: " + why, "  - the process: " + why,
+         "the kernel's log: " + why, "the kernel's driver: " + why, "ulimit -u")
+    page = doctor([], "1", FORK_ERRNO=str(errno.ENOMEM))
+    check(f"its first line:\n{page.stdout}",
+          page.stdout.startswith("Cannot look at the process: no process could be started for it: "))
+    says(page.stdout, "(ENOMEM)")
+    check(f"what to do:\n{page.stdout}", "wchan" not in page.stdout)
+    done = doctor([], "--json", "1", FORK_ERRNO=str(errno.EAGAIN))
+    if schemas.available():
+        wrong = schemas.errors("h2d.doctor", done.stdout)
+        check(f"h2d.doctor: {wrong}", not wrong)
+    d = json.loads(done.stdout)
+    check(f"findings {ids(d)}", ids(d)[:2] == ["process_unseen", "machine_unseen"])
+    check("a release", d["machine"]["release"] == platform.release())
+    capture = str(HERE / "captures" / "lustre-h20")
+    env = dict(os.environ, LC_ALL="C")
+    plain = subprocess.run([H2D, "doctor", "--root", capture], capture_output=True, text=True,
+                           env=env, check=False, timeout=120)
+    page = doctor([], "--root", capture, FORK_ERRNO=str(errno.EAGAIN))
+    check(f"a capture needs no process:\n{page.stdout}", page.stdout == plain.stdout)
+
+
+def dies(maps):
+    page = doctor([], DIE_AT="/sys/bus/pci/devices:" + maps)
+    says(page.stdout, "Cannot tell which GPUs this machine has: reading it was ended by signal 9 (Killed) "
+         "after ", "ended it in the kernel's log (dmesg)")
+    page = doctor([], maps.split("/")[2], DIE_AT=maps)
+    says(page.stdout, "Cannot look at the process: ", "was ended by signal 9 (Killed) after ")
+    check(f"what to do:\n{page.stdout}", "wchan" not in page.stdout)
 
 
 def main():
@@ -59,9 +107,11 @@ def main():
         check(f"unseen lacks '{what}': {d['unseen']}",
               any(u.startswith(what) and " did not end within " in u for u in d["unseen"]))
     check("it does not say that there is no GPU",
-          "no_gpu" not in [f["id"] for f in d["findings"]])
+          "no_gpu" not in ids(d))
     check("it says that the machine hangs",
-          "machine_hangs" in [f["id"] for f in d["findings"]])
+          "machine_hangs" in ids(d) and "machine_unseen" not in ids(d))
+    no_process()
+    dies(maps)
     print(f"{failures} failures")
     return failures > 0
 

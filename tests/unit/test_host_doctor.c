@@ -209,6 +209,40 @@ static void nothing_is_said_of_what_was_not_seen(void)
 	CHECK_STR(judge()->id, "coherent");
 }
 
+static bool finds(const char *id)
+{
+	judge();
+	for (size_t i = 0; i < diagnosis.count; i++)
+		if (!strcmp(diagnosis.findings[i].id, id))
+			return true;
+	return false;
+}
+
+/* What could not be looked at, or died of it, does not hang. */
+static void only_what_is_late_hangs(void)
+{
+	static const enum h2d_doctor_end ends[] = {H2D_DOCTOR_SEEN, H2D_DOCTOR_NOT_STARTED,
+						   H2D_DOCTOR_DIED, H2D_DOCTOR_LATE};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		bool late = ends[i] == H2D_DOCTOR_LATE, seen = ends[i] == H2D_DOCTOR_SEEN;
+
+		memset(&facts, 0, sizeof(facts));
+		facts.machine_end = ends[i];
+		snprintf(facts.machine_why, sizeof(facts.machine_why), "the reason");
+		CHECK_EQ(finds("machine_hangs"), late);
+		CHECK_EQ(finds("machine_unseen"), !late && !seen);
+		CHECK_EQ(finds("no_gpu"), seen);
+		CHECK_EQ(says(judge(), "hangs"), late);
+		CHECK_EQ(says(judge(), "the reason"), !late && !seen);
+		facts.asked_for_process = true;
+		facts.process_end = ends[i];
+		CHECK_STR(judge()->id, "process_unseen");
+		CHECK_EQ(says(judge(), "wchan"), late);
+		CHECK_EQ(says(judge(), "ulimit -u"), ends[i] == H2D_DOCTOR_NOT_STARTED);
+	}
+}
+
 /* Copies that did not wait say so, even where it cannot be seen which policy that was. */
 static void a_clean_measurement(void)
 {
@@ -276,6 +310,7 @@ int main(void)
 	RUN(a_read_only_mapping_is_out_of_reach);
 	RUN(copies_and_their_cure);
 	RUN(nothing_is_said_of_what_was_not_seen);
+	RUN(only_what_is_late_hangs);
 	RUN(a_clean_measurement);
 	RUN(there_is_always_an_answer);
 	h2d_switches_close(switches);
