@@ -31,8 +31,7 @@ static const struct h2d_option options[] = {
 const struct h2d_option_table h2d_split_options = {"Several devices", options};
 
 struct rule {
-	const char *glob; /* NULL: every tensor that no other rule takes */
-	size_t glob_bytes;
+	char *glob; /* NULL: every tensor that no other rule takes */
 	enum h2d_share how;
 	uint32_t device;
 };
@@ -99,8 +98,9 @@ static int parse(struct h2d_cli *cli, const struct h2d_texts *words, uint32_t de
 		}
 		if (rules->count == RULES_MAX)
 			return h2d_cli_usage(cli, "--split: more than %d rules", RULES_MAX);
-		r.glob = word;
-		r.glob_bytes = (size_t)(equals - word);
+		r.glob = strndup(word, (size_t)(equals - word));
+		if (!r.glob)
+			return h2d_cli_error(cli, H2D_EXIT_SYSTEM, "--split: out of memory");
 		rules->items[rules->count++] = r;
 	}
 	return H2D_EXIT_OK;
@@ -108,18 +108,37 @@ static int parse(struct h2d_cli *cli, const struct h2d_texts *words, uint32_t de
 
 static const struct rule *rule_of(const struct rules *rules, const char *name)
 {
-	for (size_t i = 0; i < rules->count; i++) {
-		const struct rule *r = &rules->items[i];
-		char glob[1024];
-
-		if (r->glob_bytes >= sizeof(glob))
-			continue;
-		memcpy(glob, r->glob, r->glob_bytes);
-		glob[r->glob_bytes] = 0;
-		if (!fnmatch(glob, name, 0))
-			return r;
-	}
+	for (size_t i = 0; i < rules->count; i++)
+		if (!fnmatch(rules->items[i].glob, name, 0))
+			return &rules->items[i];
 	return &rules->rest;
+}
+
+/* One that matches nothing is a typing error. What --include leaves out may be matched. */
+static int check_globs(struct h2d_cli *cli, const struct h2d_input *in,
+		       const struct rules *rules)
+{
+	struct h2d_tensor_info t = H2D_OPTS(t);
+
+	for (size_t k = 0; k < rules->count; k++) {
+		const char *glob = rules->items[k].glob;
+		bool matches = false;
+
+		for (uint64_t i = 0; i < in->info.tensor_count && !matches; i++)
+			matches = !h2d_checkpoint_tensor(in->ckpt, i, &t) &&
+				  !fnmatch(glob, t.name, 0);
+		if (!matches)
+			return h2d_cli_usage(
+				cli, "--split: \"%.200s\" matches none of the %llu tensors",
+				glob, (unsigned long long)in->info.tensor_count);
+	}
+	return H2D_EXIT_OK;
+}
+
+static void release(struct rules *rules)
+{
+	for (size_t i = 0; i < rules->count; i++)
+		free(rules->items[i].glob);
 }
 
 /* ---------------------------------------------------------------- tensor by tensor */
@@ -157,7 +176,10 @@ static int cut(const struct deciding *d, uint64_t i, const struct h2d_tensor_inf
 	if (!t->rank || (t->rank < 2 && r->how == H2D_SHARE_COLUMNS))
 		return h2d_cli_usage(d->cli, "--split: tensor %s has no %s to cut", name,
 				     h2d_share_names[r->how]);
-	if (t->shape[dimension] % devices || !t->shape[dimension])
+	/* Nothing in it: each device gets all of that. */
+	if (!t->size_bytes)
+		out->how = H2D_SHARE_COPY;
+	else if (t->shape[dimension] % devices)
 		return h2d_cli_usage(d->cli,
 				     "--split: the %llu %s of tensor %s cannot be cut into %u "
 				     "equal parts: give it a rule of its own, for example "
@@ -217,11 +239,15 @@ int h2d_split_decide(struct h2d_cli *cli, const struct h2d_input *in,
 
 	*split = (struct h2d_split){.device_count = device_count};
 	exit = parse(cli, words, device_count, &rules);
+	if (!exit)
+		exit = check_globs(cli, in, &rules);
 	if (exit)
-		return exit;
+		goto out;
 	split->tensors = calloc(in->info.tensor_count + 1, sizeof(*split->tensors));
-	if (!split->tensors)
-		return h2d_cli_error(cli, H2D_EXIT_SYSTEM, "--split: out of memory");
+	if (!split->tensors) {
+		exit = h2d_cli_error(cli, H2D_EXIT_SYSTEM, "--split: out of memory");
+		goto out;
+	}
 	h2d_layers_find(&d.layers, in->ckpt, h2d_selection_keeps, (void *)(uintptr_t)selection);
 	for (uint64_t i = 0; i < in->info.tensor_count; i++)
 		if (next(&d, i, &t) && rule_of(&rules, t.name)->how == H2D_SHARE_SIZE)
@@ -229,6 +255,8 @@ int h2d_split_decide(struct h2d_cli *cli, const struct h2d_input *in,
 	for (uint64_t i = 0; i < in->info.tensor_count && !exit; i++)
 		if (next(&d, i, &t))
 			exit = decide(&d, i, &t);
+out:
+	release(&rules);
 	return exit;
 }
 
