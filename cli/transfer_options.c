@@ -20,8 +20,10 @@ static const struct h2d_option transfer[] = {
 	{"chunk", 0, H2D_OPTION_SIZE, "SIZE", "Unit of reading and copying.", NULL, 0,
 	 AT(chunk_bytes), 1, 0},
 	{"staging", 0, H2D_OPTION_SIZE, "SIZE",
-	 "Bound on the host memory that bytes wait in between file and device.", NULL, 0,
-	 AT(staging_bytes), 1, 0},
+	 "Bound on the host memory that bytes wait in between file and device. Each reader has "
+	 "slots in it, of a chunk each; direct reads need some bytes more per slot, for their "
+	 "alignment. One slot must fit.",
+	 NULL, 0, AT(staging_bytes), 1, 0},
 	{"calibrate", 0, H2D_OPTION_CHOICE, "MODE",
 	 "Whether sizes of the staging ring that are not asked for are measured on a GPU. With "
 	 "auto, the default, once for each device and machine, before a load of 64 MiB or "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many readers, slots and bytes, from the options and the machine. */
 #include <sched.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "core/checked.h"
@@ -94,6 +95,21 @@ static uint64_t staging_bound(const struct h2d_load *l)
 	return l->opts.staging_bytes ? l->opts.staging_bytes : h2d_tuning->staging_max_bytes;
 }
 
+/* The least that staging can be: one reader's one slot. */
+static int too_small(const struct h2d_load *l, uint64_t bound, uint64_t chunk)
+{
+	char lead[64] = "";
+
+	if (l->slack_bytes)
+		snprintf(lead, sizeof(lead), " and %llu for the alignment of direct reads",
+			 (unsigned long long)l->slack_bytes);
+	return h2d_fail(&l->log, H2D_E_INVALID,
+			"staging of %llu bytes does not hold one slot, which takes %llu: a "
+			"chunk of %llu%s",
+			(unsigned long long)bound, (unsigned long long)(chunk + l->slack_bytes),
+			(unsigned long long)chunk, lead);
+}
+
 /* Fit `readers` × `slots` × (chunk + slack) into the bound: first the chunk shrinks (if nobody
  * named it), then the slots, then the readers. */
 static int fit(struct h2d_load *l, uint64_t *chunk, bool shrinkable)
@@ -126,9 +142,7 @@ static int fit(struct h2d_load *l, uint64_t *chunk, bool shrinkable)
 		} else if (!l->opts.staging_bytes) {
 			return 0; /* a single chunk that the caller wants this large */
 		} else {
-			return h2d_fail(&l->log, H2D_E_INVALID,
-					"staging of %llu bytes does not hold one chunk of %llu",
-					(unsigned long long)bound, (unsigned long long)*chunk);
+			return too_small(l, bound, shrinkable ? PAGE_BYTES : *chunk);
 		}
 	}
 }

@@ -259,6 +259,8 @@ static void other_refusals(void)
 	struct h2d_target t = target(4, 0, 150000);
 	struct h2d_load_opts o = H2D_OPTS(o);
 	struct h2d_device *dev = NULL;
+	unsigned long long slot_bytes, lead_bytes;
+	int rc;
 
 	CHECK_EQ(h2d_device_open("host", NULL, &dev), 0);
 	o.path = "view";
@@ -275,8 +277,28 @@ static void other_refusals(void)
 	CHECK_EQ(h2d_load_into(f.ckpt, dev, &t, 1, &o, NULL), H2D_E_INVALID);
 	o.cache = H2D_CACHE_KEEP;
 	o.staging_bytes = 1000;
+	o.log = fixture_log;
+	o.log_user = &f;
 	CHECK_EQ(h2d_load_into(f.ckpt, dev, &t, 1, &o, NULL), H2D_E_INVALID);
-	o.staging_bytes = 0;
+	CHECK_STR(f.last_error, "staging of 1000 bytes does not hold one slot, which takes "
+				"4096: a chunk of 4096");
+	o.path = "direct";
+	o.chunk_bytes = o.staging_bytes = 65536;
+	rc = h2d_load_into(f.ckpt, dev, &t, 1, &o, NULL);
+	CHECK(rc == H2D_E_INVALID || rc == H2D_E_UNSUPPORTED);
+	if (rc == H2D_E_INVALID) {
+		CHECK_EQ(sscanf(f.last_error,
+				"staging of 65536 bytes does not hold one slot, which takes "
+				"%llu: a chunk of 65536 and %llu for the alignment of direct "
+				"reads",
+				&slot_bytes, &lead_bytes),
+			 2);
+		CHECK(lead_bytes && slot_bytes == 65536 + lead_bytes);
+		o.staging_bytes = slot_bytes; /* and so much is enough */
+		CHECK_EQ(h2d_load_into(f.ckpt, dev, &t, 1, &o, NULL), 0);
+	}
+	o.path = "pinned";
+	o.chunk_bytes = o.staging_bytes = 0;
 	o.stream = &o; /* not a stream of this runtime */
 	CHECK(h2d_load_into(f.ckpt, dev, &t, 1, &o, NULL) < 0);
 	CHECK_EQ(h2d_load_into(f.ckpt, dev, NULL, 1, NULL, NULL), H2D_E_INVALID);
