@@ -21,6 +21,10 @@
  * the processors are then left to others. Its width is what it has now, its speed what it can
  * have, since idle devices slow their link down.
  */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "core/policy.h"
 #include "device/pci.h"
 #include "file/cache.h"
@@ -60,24 +64,50 @@ static const char *policy_of(const struct h2d_load *l)
 	return h2d_retry_policy_name(h2d_retry_policy_from_name(l->opts.kernel_retry_policy));
 }
 
+static void append(char *text, size_t cap, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static void append(char *text, size_t cap, const char *fmt, ...)
+{
+	size_t n = strlen(text);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text + n, cap - n, fmt, args);
+	va_end(args);
+}
+
+static void append_link(char *text, size_t cap, const char *word, double speed, uint32_t lanes)
+{
+	if (speed > 0 && lanes)
+		append(text, cap, ", %s %.1f GT/s x%u", word, speed, lanes);
+	else if (speed > 0)
+		append(text, cap, ", %s %.1f GT/s", word, speed);
+	else if (lanes)
+		append(text, cap, ", %s x%u", word, lanes);
+}
+
 /* For -v: what is known of the machine. */
 static void tell_facts(const struct h2d_load *l, const struct h2d_room *room,
 		       const struct h2d_pci *pci, uint64_t bytes)
 {
 	const struct h2d_device_facts *f = &l->dev->facts;
+	char text[768] = "";
 
-	h2d_log_line(
-		&l->log, H2D_LOG_INFO,
-		"auto: device %s %s, link now %.1f GT/s x%u, at most %.1f GT/s x%u (0: "
-		"unknown); %llu MiB to load, %llu MiB of memory left (%s); the kernel's retry "
-		"policy is %s: no mapping is used",
-		f->name,
-		f->unified == 1	  ? "shares the host's memory"
-		: f->unified == 0 ? "has memory of its own"
-				  : "of unknown kind",
-		pci->speed_gt_per_s, pci->lane_count, pci->speed_max_gt_per_s,
-		pci->lane_max_count, (unsigned long long)(bytes >> 20),
-		(unsigned long long)(room->available_bytes >> 20), room->bound, policy_of(l));
+	append(text, sizeof(text), "auto: device %s", f->name);
+	if (f->unified < 2)
+		append(text, sizeof(text), "%s",
+		       f->unified ? " shares the host's memory" : " has memory of its own");
+	append_link(text, sizeof(text), "link now", pci->speed_gt_per_s, pci->lane_count);
+	append_link(text, sizeof(text), "link at most", pci->speed_max_gt_per_s,
+		    pci->lane_max_count);
+	append(text, sizeof(text), "; %llu MiB to load", (unsigned long long)(bytes >> 20));
+	if (room->available_bytes != UINT64_MAX)
+		append(text, sizeof(text), ", %llu MiB of memory left (%s)",
+		       (unsigned long long)(room->available_bytes >> 20), room->bound);
+	if (l->opts.kernel_retry_policy)
+		append(text, sizeof(text),
+		       "; the kernel's retry policy is %s: no mapping is used", policy_of(l));
+	h2d_log_line(&l->log, H2D_LOG_INFO, "%s", text);
 }
 
 static void weigh_link(struct h2d_load *l, const struct h2d_pci *pci)

@@ -37,6 +37,16 @@ static int link_of(const char *address, struct h2d_pci *out)
 	return 0;
 }
 
+/* The line for -v. */
+static char told[1024];
+
+static void keep_told(void *user, enum h2d_log_level level, const char *line)
+{
+	if (level == H2D_LOG_INFO && !strncmp(line, "auto: ", 6))
+		snprintf(told, sizeof(told), "%s", line);
+	fixture_log(user, level, line);
+}
+
 static bool on_bus; /* the device says that it has an address */
 static uint32_t threads;
 
@@ -48,12 +58,14 @@ static void load(const char *device)
 	struct h2d_weights *w = NULL;
 	struct h2d_device *dev = NULL;
 
-	d.log = fixture_log;
+	d.log = keep_told;
 	d.log_user = &f;
 	CHECK_EQ(h2d_device_open(device, &d, &dev), 0);
 	if (on_bus)
 		snprintf(dev->facts.pci_address, sizeof(dev->facts.pci_address),
 			 "0000:65:00.0");
+	o.log = keep_told;
+	o.log_user = &f;
 	o.kernel_retry_policy = "stale";
 	o.threads = threads;
 	o.chunk_bytes = on_bus ? 65536 : 0;
@@ -73,8 +85,11 @@ static void plenty(void)
 	left = UINT64_C(1) << 38;
 	load("null");
 	CHECK(!strstr(reason, "memory are left") && !strstr(reason, "do not fit"));
+	CHECK(strstr(told, "262144 MiB of memory left (the memory cgroup's limit)") != NULL);
 	left = UINT64_MAX; /* unknown */
 	load("null");
+	CHECK(!strstr(told, "memory left") && !strstr(told, "unknown"));
+	CHECK(!strncmp(told, "auto: device null; ", 19) && !strstr(told, "link"));
 	CHECK(!strstr(reason, "memory are left") && !strstr(reason, "do not fit"));
 }
 
@@ -126,6 +141,8 @@ static void link_bounds_the_readers(void)
 	CHECK(strstr(reason, "the link carries 1.0 GB/s at most (8.0 GT/s x1, of more lanes it "
 			     "could have)") != NULL);
 	CHECK(report.threads <= 2);
+	CHECK(strstr(told, "device null, link now 2.5 GT/s x1, link at most 8.0 GT/s x16; ") !=
+	      NULL);
 	threads = 3; /* who names a number gets it */
 	load("null");
 	CHECK_EQ(report.threads, 3);
@@ -137,6 +154,7 @@ static void link_bounds_the_readers(void)
 	CHECK(!strstr(reason, "keep the link busy"));
 	link_facts = (struct h2d_pci){.speed_gt_per_s = 5}; /* lanes unknown */
 	load("null");
+	CHECK(strstr(told, "device null, link now 5.0 GT/s; ") != NULL);
 	CHECK(!strstr(reason, "the link carries"));
 	CHECK_EQ(h2d_pci_bytes_per_s(2.5, 4), 1000000000);
 	CHECK_EQ(h2d_pci_bytes_per_s(0, 16), 0);
