@@ -380,7 +380,7 @@ static int report(struct h2d_cli *cli, const struct h2d_transfer_values *v,
 		  const struct h2d_measurement *m, int exit, const char *schema)
 {
 	const struct h2d_sample *s = h2d_measurement_reported(m);
-	char name[256];
+	char name[256], where[192] = "";
 
 	if (cli->common.json) {
 		int rc = h2d_measurement_document(cli, v, m, schema);
@@ -395,11 +395,12 @@ static int report(struct h2d_cli *cli, const struct h2d_transfer_values *v,
 			const struct h2d_verify_result *r = &s->parts[d].verify;
 
 			h2d_input_name(&m->in, r->mismatch_tensor, name, sizeof(name));
-			h2d_cli_error(cli, exit, "%s: tensor %s differs from byte %llu on%s%s",
-				      m->in.info.path, name,
-				      (unsigned long long)r->mismatch_offset,
-				      m->device_count > 1 ? " on device " : "",
-				      m->device_count > 1 ? m->devices[d].name : "");
+			if (m->device_count > 1)
+				snprintf(where, sizeof(where), " on device %s (number %u)",
+					 m->devices[d].name, d);
+			h2d_cli_error(cli, exit, "%s: tensor %s%s differs from byte %llu on",
+				      m->in.info.path, name, where,
+				      (unsigned long long)r->mismatch_offset);
 			break;
 		}
 	return exit;

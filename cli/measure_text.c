@@ -184,6 +184,9 @@ static void print_devices(FILE *out, const struct h2d_transfer_values *v,
 		char size[32];
 
 		label(out, d ? "" : "device");
+		/* As --split counts them. */
+		if (m->device_count > 1)
+			fprintf(out, "%u: ", d);
 		fprintf(out, "%s%s%s%s", info->name,
 			info->hardware && info->hardware[0] ? ", " : "",
 			info->hardware ? info->hardware : "", v->device ? "" : " (by default)");

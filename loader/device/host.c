@@ -25,8 +25,9 @@ static int host_open(struct h2d_device *dev, const char *args)
 	int rc;
 
 	if (args[0])
-		return h2d_fail(&dev->log, H2D_E_INVALID, "host: takes no arguments: \"%s\"",
-				args);
+		return h2d_fail(
+			&dev->log, H2D_E_INVALID,
+			"host: takes no arguments: \"%s\" (two such devices: host,host)", args);
 	rc = h2d_soft_create(&dev->log, host_move, NULL, NULL, &soft);
 	if (rc)
 		return rc;

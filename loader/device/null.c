@@ -31,8 +31,9 @@ static int null_open(struct h2d_device *dev, const char *args)
 	int rc;
 
 	if (args[0])
-		return h2d_fail(&dev->log, H2D_E_INVALID, "null: takes no arguments: \"%s\"",
-				args);
+		return h2d_fail(
+			&dev->log, H2D_E_INVALID,
+			"null: takes no arguments: \"%s\" (two such devices: null,null)", args);
 	rc = h2d_soft_create(&dev->log, null_move, (void *)(uintptr_t)sysconf(_SC_PAGESIZE),
 			     NULL, &soft);
 	if (rc)
