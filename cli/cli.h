@@ -72,6 +72,8 @@ struct h2d_command {
 	int min_words, max_words;	    /**< max_words < 0: no bound */
 	/** Its words are another program's command line: options end at the first of them. */
 	bool takes_command;
+	/** What --json does where stdout is not its own; else NULL. */
+	const char *json_help;
 	/** The status of its own failures, where those of the table below are another's; else
 	 *  0. */
 	int failure;
@@ -83,6 +85,9 @@ struct h2d_command {
 	int (*run)(struct h2d_cli *cli, void *values, int count, char **words);
 };
 
+/** What an option does for a command, which may be NULL: the common ones may differ. */
+const char *h2d_option_help(const struct h2d_command *command, const struct h2d_option *option);
+
 /** All commands, ended by NULL. */
 extern const struct h2d_command *const h2d_commands[];
 
@@ -91,7 +96,8 @@ struct h2d_cli {
 	struct h2d_common common;
 	const struct h2d_command *command; /**< NULL before it is known */
 	char command_name[64];		   /**< "cache show" */
-	const char *file;		   /**< whose filesystem the documents describe */
+	const char *help_on; /**< what help a usage error points to; NULL: command_name */
+	const char *file;    /**< whose filesystem the documents describe */
 	const char *root; /**< of the capture that the documents describe; NULL: this machine */
 	int argc;
 	char **argv;

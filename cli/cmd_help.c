@@ -19,7 +19,8 @@ static const struct h2d_option options[] = {
 };
 static const struct h2d_option_table table = {"Help options", options};
 
-static void option_document(struct h2d_json *j, const struct h2d_option_table *t)
+static void option_document(struct h2d_json *j, const struct h2d_command *c,
+			    const struct h2d_option_table *t)
 {
 	for (const struct h2d_option *o = t->options; o->name; o++) {
 		h2d_json_object_begin(j, NULL);
@@ -29,7 +30,7 @@ static void option_document(struct h2d_json *j, const struct h2d_option_table *t
 		if (o->argument)
 			h2d_json_string(j, "argument", o->argument);
 		h2d_json_string(j, "group", t->title);
-		h2d_json_string(j, "help", o->help);
+		h2d_json_string(j, "help", h2d_option_help(c, o));
 		if (o->choices) {
 			h2d_json_array_begin(j, "choices");
 			for (size_t i = 0; o->choices[i]; i++)
@@ -49,7 +50,7 @@ static void command_document(struct h2d_json *j, const struct h2d_command *c)
 	h2d_json_string(j, "arguments", c->arguments);
 	h2d_json_array_begin(j, "options");
 	for (size_t i = 0; c->options && c->options[i]; i++)
-		option_document(j, c->options[i]);
+		option_document(j, c, c->options[i]);
 	h2d_json_array_end(j);
 	h2d_json_array_begin(j, "commands");
 	for (size_t i = 0; c->commands && c->commands[i]; i++)
@@ -64,7 +65,7 @@ static int document(struct h2d_cli *cli, const struct h2d_command *only)
 
 	h2d_cli_document(cli, &j, "h2d.help", 1, 0);
 	h2d_json_array_begin(&j, "common_options");
-	option_document(&j, &h2d_common_options);
+	option_document(&j, only, &h2d_common_options);
 	h2d_json_array_end(&j);
 	h2d_json_array_begin(&j, "commands");
 	for (size_t i = 0; h2d_commands[i] && !only; i++)

@@ -196,6 +196,9 @@ const struct h2d_command h2d_command_run = {
 	.min_words = 1,
 	.max_words = -1,
 	.takes_command = true,
+	.json_help =
+		"Write the report as one JSON document, to stderr or to the file of --report: "
+		"stdout is the command's alone. An error of h2d's own is a document too.",
 	.failure = H2D_RUN_FAILED,
 	.run = run,
 };

@@ -49,6 +49,7 @@ const struct h2d_command *h2d_command_find(struct h2d_cli *cli, int count, char 
 	const struct h2d_command *found = NULL;
 
 	for (int i = 0; i < count; i++) {
+		cli->help_on = found ? found->name : "";
 		if (!table) {
 			h2d_cli_usage(cli, "'%s' has no sub-commands", words[i - 1]);
 			return NULL;
@@ -58,5 +59,6 @@ const struct h2d_command *h2d_command_find(struct h2d_cli *cli, int count, char 
 			return NULL;
 		table = found->commands;
 	}
+	cli->help_on = NULL;
 	return found;
 }

@@ -28,3 +28,10 @@ static const struct h2d_option common_options[] = {
 	{0},
 };
 const struct h2d_option_table h2d_common_options = {"Common options", common_options};
+
+const char *h2d_option_help(const struct h2d_command *command, const struct h2d_option *option)
+{
+	bool is_json = option == &common_options[0];
+
+	return is_json && command && command->json_help ? command->json_help : option->help;
+}

@@ -74,6 +74,20 @@ out:
 	return exit;
 }
 
+static int no_sub_command(struct h2d_cli *cli, const char *word, const char *const *names)
+{
+	const char *meant = h2d_suggest(word, names);
+	char list[128] = "";
+
+	if (meant)
+		return h2d_cli_usage(cli, "%s: there is no '%s'; did you mean '%s'?",
+				     cli->command_name, word, meant);
+	for (size_t i = 0; names[i]; i++)
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
+			 i ? ", " : "", names[i]);
+	return h2d_cli_usage(cli, "%s: '%s' is none of %s", cli->command_name, word, list);
+}
+
 /* A command that only has sub-commands: the next word names one. */
 static int enter(struct h2d_cli *cli, const struct h2d_command *command, int index)
 {
@@ -104,12 +118,7 @@ static int enter(struct h2d_cli *cli, const struct h2d_command *command, int ind
 			return h2d_cli_usage(cli, "%s needs %s", cli->command_name,
 					     command->arguments);
 		if (!next) {
-			const char *meant = h2d_suggest(cli->words[index], names);
-
-			return h2d_cli_usage(cli, "%s: there is no '%s'%s%s%s",
-					     cli->command_name, cli->words[index],
-					     meant ? "; did you mean '" : "",
-					     meant ? meant : "", meant ? "'?" : "");
+			return no_sub_command(cli, cli->words[index], names);
 		}
 		index++;
 		snprintf(cli->command_name + strlen(cli->command_name),

@@ -79,7 +79,7 @@ static void argument(FILE *out, const char *s)
 	fputs("\"", out);
 }
 
-static void option(FILE *out, const struct h2d_option *o)
+static void option(FILE *out, const struct h2d_command *c, const struct h2d_option *o)
 {
 	fputs(".It ", out);
 	if (o->letter)
@@ -91,7 +91,7 @@ static void option(FILE *out, const struct h2d_option *o)
 		text(out, o->argument, false);
 	}
 	fputc('\n', out);
-	sentences(out, o->help);
+	sentences(out, h2d_option_help(c, o));
 	if (o->choices) {
 		fputs("The value is one of\n", out);
 		for (size_t i = 0; o->choices[i]; i++)
@@ -102,11 +102,12 @@ static void option(FILE *out, const struct h2d_option *o)
 		fputs("May be given more than once.\n", out);
 }
 
-static void table(FILE *out, const struct h2d_option_table *t, const char *heading)
+static void table(FILE *out, const struct h2d_command *c, const struct h2d_option_table *t,
+		  const char *heading)
 {
 	fprintf(out, "%s %s\n.Bl -tag -width Ds\n", heading, t->title);
 	for (const struct h2d_option *o = t->options; o->name; o++)
-		option(out, o);
+		option(out, c, o);
 	fputs(".El\n", out);
 }
 
@@ -152,7 +153,7 @@ static void sub_commands(FILE *out, const struct h2d_command *command)
 
 		for (size_t k = 0; sub->options && sub->options[k]; k++) {
 			fprintf(out, ".Sh OPTIONS OF %s\n", sub->name);
-			table(out, sub->options[k], ".Ss");
+			table(out, sub, sub->options[k], ".Ss");
 		}
 	}
 }
@@ -276,8 +277,8 @@ static void page_of_command(FILE *out, const struct h2d_command *c, const char *
 		sub_commands(out, c);
 	fputs(".Sh OPTIONS\n", out);
 	for (size_t k = 0; c->options && c->options[k]; k++)
-		table(out, c->options[k], ".Ss");
-	table(out, &h2d_common_options, ".Ss");
+		table(out, c, c->options[k], ".Ss");
+	table(out, c, &h2d_common_options, ".Ss");
 	fputs("Sizes are bytes, or a number with\n"
 	      ".Cm KiB , MiB , GiB\nor\n.Cm TiB\nright behind it.\n",
 	      out);
@@ -315,7 +316,7 @@ static void page_of_program(FILE *out)
 		fputs(".\n", out);
 	}
 	fputs(".El\n.Sh OPTIONS\n", out);
-	table(out, &h2d_common_options, ".Ss");
+	table(out, NULL, &h2d_common_options, ".Ss");
 	paths_and_devices(out);
 	exit_status(out, NULL);
 	see_also(out, NULL);

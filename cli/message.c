@@ -123,9 +123,11 @@ int h2d_cli_usage(struct h2d_cli *cli, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	tell(cli, exit, NULL, text);
-	if (!cli->common.json)
-		fprintf(stderr, "Try 'h2d help%s%s'.\n", cli->command_name[0] ? " " : "",
-			cli->command_name);
+	if (!cli->common.json) {
+		const char *on = cli->help_on ? cli->help_on : cli->command_name;
+
+		fprintf(stderr, "Try 'h2d help%s%s'.\n", on[0] ? " " : "", on);
+	}
 	return exit;
 }
 

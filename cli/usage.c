@@ -26,7 +26,8 @@ static void wrapped(FILE *out, const char *text, int column, int indent)
 	fputc('\n', out);
 }
 
-static void print_option(FILE *out, const struct h2d_option *o)
+static void print_option(FILE *out, const struct h2d_command *command,
+			 const struct h2d_option *o)
 {
 	char left[128], list[96] = "";
 	int n = snprintf(left, sizeof(left), "  %c%c%s --%s%s%s", o->letter ? '-' : ' ',
@@ -40,7 +41,7 @@ static void print_option(FILE *out, const struct h2d_option *o)
 		fprintf(out, "%s%*s", left, INDENT - n, "");
 	else
 		fprintf(out, "%s\n%*s", left, INDENT, "");
-	wrapped(out, o->help, INDENT, INDENT);
+	wrapped(out, h2d_option_help(command, o), INDENT, INDENT);
 	if (o->choices) {
 		for (size_t i = 0; o->choices[i]; i++)
 			snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
@@ -51,11 +52,12 @@ static void print_option(FILE *out, const struct h2d_option *o)
 		fprintf(out, "%*sMay be given more than once\n", INDENT, "");
 }
 
-static void print_table(FILE *out, const struct h2d_option_table *table)
+static void print_table(FILE *out, const struct h2d_command *command,
+			const struct h2d_option_table *table)
 {
 	fprintf(out, "\n%s:\n", table->title);
 	for (const struct h2d_option *o = table->options; o->name; o++)
-		print_option(out, o);
+		print_option(out, command, o);
 }
 
 void h2d_usage_print(FILE *out, const struct h2d_command *command, const char *name)
@@ -67,8 +69,8 @@ void h2d_usage_print(FILE *out, const struct h2d_command *command, const char *n
 		fprintf(out, "%s  %-10s %s\n", i ? "" : "\nCommands:\n",
 			command->commands[i]->name, command->commands[i]->summary);
 	for (size_t i = 0; command->options && command->options[i]; i++)
-		print_table(out, command->options[i]);
-	print_table(out, &h2d_common_options);
+		print_table(out, command, command->options[i]);
+	print_table(out, command, &h2d_common_options);
 	for (size_t i = 0; command->examples && command->examples[i].command; i++)
 		fprintf(out, "%s  %s:\n    %s\n", i ? "" : "\nExamples:\n",
 			command->examples[i].text, command->examples[i].command);
@@ -82,7 +84,7 @@ void h2d_usage_overview(FILE *out)
 	      out);
 	for (size_t i = 0; h2d_commands[i]; i++)
 		fprintf(out, "  %-10s %s\n", h2d_commands[i]->name, h2d_commands[i]->summary);
-	print_table(out, &h2d_common_options);
+	print_table(out, NULL, &h2d_common_options);
 	fputs("\nExit status:\n", out);
 	for (int i = 0; i < 256; i++)
 		if (h2d_exit_meaning(i))
