@@ -35,6 +35,16 @@ static int number_of(const char *environment, size_t bytes, const char *const *n
 	return -1;
 }
 
+/* Length without a variable that was cut in the middle: RANK=12 is not RANK=1. */
+static size_t whole(const char *environment, size_t bytes)
+{
+	if (bytes < ENVIRON_BYTES_MAX)
+		return bytes;
+	while (bytes && environment[bytes - 1])
+		bytes--;
+	return bytes;
+}
+
 void h2d_trace_who(const char *root, struct h2d_trace_process *p)
 {
 	char path[64], *environment;
@@ -50,6 +60,7 @@ void h2d_trace_who(const char *root, struct h2d_trace_process *p)
 		!h2d_hostfs_read_all(root, path, ENVIRON_BYTES_MAX, &environment, &bytes);
 	if (!p->environment_read)
 		return;
+	bytes = whole(environment, bytes);
 	p->rank = number_of(environment, bytes, ranks);
 	p->local_rank = number_of(environment, bytes, local_ranks);
 	free(environment);

@@ -69,6 +69,29 @@ static void none(void)
 	CHECK_EQ(p.rank, -1);
 }
 
+/* Of an environment that is too long the last variable is used only if it is whole. */
+static void cut(void)
+{
+	enum { MAX = 1 << 20 };
+	static char text[MAX + 64];
+	struct h2d_trace_process p = {.pid = 4};
+	static const char tail[] = "LOCAL_RANK=3\0RANK=12";
+
+	PUT(4, "comm", "python3\n");
+	for (size_t past = 0; past <= sizeof(tail); past++) {
+		size_t at = MAX + past - sizeof(tail);
+
+		memset(text, 'x', sizeof(text));
+		text[at - 1] = 0;
+		memcpy(text + at, tail, sizeof(tail));
+		put(4, "environ", text, at + sizeof(tail));
+		h2d_trace_who(root, &p);
+		CHECK(p.environment_read);
+		CHECK_EQ(p.rank, past ? -1 : 12);
+		CHECK_EQ(p.local_rank, past <= sizeof("RANK=12") ? 3 : -1);
+	}
+}
+
 int main(void)
 {
 	char command[64];
@@ -77,6 +100,7 @@ int main(void)
 		return 1;
 	RUN(ranks);
 	RUN(none);
+	RUN(cut);
 	snprintf(command, sizeof(command), "rm -r %s", root);
 	CHECK_EQ(system(command), 0);
 	return TEST_DONE();
