@@ -25,7 +25,8 @@ static void start(char **argv, const struct before *before)
 
 	h2d_signals_restore();
 	sigaction(SIGCHLD, &before->child, NULL);
-	/* A killed h2d leaves nothing behind; SIGKILL is the one signal it cannot pass on. */
+	/* SIGKILL is the one signal that h2d cannot pass on. This ends the command with it, but
+	 * not what the command has started: those go on, as when their parent is killed. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != before->parent)
 		_exit(H2D_RUN_FAILED);
