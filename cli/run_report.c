@@ -28,6 +28,7 @@ struct sum {
 struct rows {
 	struct row *row;
 	size_t count, file_count;
+	size_t program_count; /* that mapped one of them; a fork is its parent's program */
 	struct sum total;
 };
 
@@ -93,6 +94,29 @@ static bool same_file(const struct row *a, const struct row *b)
 	return a->record->device == b->record->device && a->record->inode == b->record->inode;
 }
 
+static int by_number(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* @return 0 or H2D_E_NOMEM */
+static int count_programs(struct rows *rows)
+{
+	uint64_t *images = calloc(rows->count + 1, sizeof(*images));
+
+	if (!images)
+		return H2D_E_NOMEM;
+	for (size_t i = 0; i < rows->count; i++)
+		images[i] = rows->row[i].record->image;
+	qsort(images, rows->count, sizeof(*images), by_number);
+	for (size_t i = 0; i < rows->count; i++)
+		rows->program_count += !i || images[i] != images[i - 1];
+	free(images);
+	return 0;
+}
+
 static int collect(const struct h2d_run_state *state, struct rows *rows)
 {
 	const struct h2d_run_record *r;
@@ -113,6 +137,10 @@ static int collect(const struct h2d_run_state *state, struct rows *rows)
 			row->first = !same_file(&rows->row[k], row);
 		rows->file_count += row->first;
 		add(&rows->total, row);
+	}
+	if (count_programs(rows)) {
+		free(rows->row);
+		return H2D_E_NOMEM;
 	}
 	return 0;
 }
@@ -204,6 +232,12 @@ void h2d_run_report_text(struct h2d_cli *cli, FILE *out, const char *prefix,
 		fprintf(out, "%sin all: ", prefix);
 		text_sum(out, &rows.total);
 	}
+	/* The others, such as the shells of a wrapper, had nothing to keep. */
+	if (rows.count && images > rows.program_count && !state->lost_record_count)
+		fprintf(out,
+			"%sof %llu programs that loaded the library, %zu had a mapping kept "
+			"read-only\n",
+			prefix, images, rows.program_count);
 	text_refused(out, prefix, state->refused_handler_count,
 		     "the program handles SIGSEGV past the C library");
 	text_refused(out, prefix, state->refused_limit_count,
@@ -308,6 +342,7 @@ static void json_total(struct h2d_json *j, const struct h2d_run_state *state,
 {
 	h2d_json_object_begin(j, "total");
 	h2d_json_u64(j, "program_count", state->image_count);
+	h2d_json_u64(j, "keeping_program_count", rows->program_count);
 	h2d_json_u64(j, "file_count", rows->file_count);
 	h2d_json_u64(j, "mapping_count", rows->total.mapping_count);
 	h2d_json_u64(j, "size_bytes", rows->total.size_bytes);
