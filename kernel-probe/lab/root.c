@@ -247,6 +247,14 @@ static char *base_name(const char *path)
 	return strdup(slash ? slash + 1 : path);
 }
 
+static int given_folder(struct lab *lab, const char *path, char **absolute)
+{
+	if (!lab_is_dir(path))
+		return h2d_fail(&lab->log, H2D_E_NOT_FOUND, "%s: no such folder", path);
+	*absolute = realpath(path, NULL);
+	return *absolute ? 0 : h2d_fail_errno(&lab->log, errno, "%s", path);
+}
+
 int lab_root_given(struct lab *lab, const char *directory, struct lab_root *root)
 {
 	const struct h2d_lab_options *o = &lab->options;
@@ -256,13 +264,11 @@ int lab_root_given(struct lab *lab, const char *directory, struct lab_root *root
 	memset(root, 0, sizeof(*root));
 	if (!lab_is_file(o->image))
 		return h2d_fail(&lab->log, H2D_E_NOT_FOUND, "%s: no such file", o->image);
-	from = realpath(o->modules_dir, NULL);
-	root->build = realpath(o->headers_dir, NULL);
-	if (!from || !root->build) {
-		err = h2d_fail_errno(&lab->log, errno, "%s",
-				     from ? o->headers_dir : o->modules_dir);
+	err = given_folder(lab, o->modules_dir, &from);
+	if (!err)
+		err = given_folder(lab, o->headers_dir, &root->build);
+	if (err)
 		goto out;
-	}
 	/* Either lib/modules/RELEASE itself, or the root that holds it. */
 	inner = lab_format("%s/lib/modules", from);
 	if (inner && lab_is_dir(inner)) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The command `h2d probe lab` from outside: exit statuses, messages, and that nothing is left
-# behind. usage: cli.bash H2D ASSETS quick|guest
+# behind. usage: cli.bash H2D ASSETS quick|guest|image
 set -u
 h2d=$1 assets=$2 part=$3
 kernel=${H2D_TEST_KERNEL:-6.12.115+deb12-amd64}
@@ -24,7 +24,7 @@ check() {
 	"$@" >"$scratch/out" 2>"$scratch/err"
 	got=$?
 	[ "$got" = "$want" ] || fail "$name: status $got, expected $want: $(head -3 "$scratch/err")"
-	grep -qF -- "$text" "$scratch/err" || fail "$name: no '$text' in: $(head -3 "$scratch/err")"
+	[ -z "$text" ] || grep -qF -- "$text" "$scratch/err" || fail "$name: no '$text' in: $(head -3 "$scratch/err")"
 	[ -z "$(ls -A "$TMPDIR")" ] || fail "$name: left in TMPDIR: $(ls -A "$TMPDIR")"
 	echo "done $name"
 }
@@ -210,6 +210,49 @@ two_at_once() {
 	done
 	[ -z "$(ls -A "$TMPDIR")" ] || fail "two at once: left: $(ls -A "$TMPDIR")"
 	echo "done two at once"
+}
+
+# A kernel that is no package: its image, modules and headers lie in folders, as a developer's do.
+image() {
+	local root=$scratch/built abi=${kernel%-*} package packages=()
+	local src=$root/usr/src given
+	type -P dpkg-deb >/dev/null || skip "no dpkg-deb to unpack a kernel with"
+	for package in "linux-image-$kernel" "linux-headers-$kernel" "linux-headers-$abi-common" \
+		"linux-kbuild-$abi"; do
+		package=$(find "${H2D_KERNEL_DIR:-/nonexistent}" \
+			"${XDG_CACHE_HOME:-$HOME/.cache}/h2d/kernels" -name "${package}_*.deb" \
+			2>/dev/null | head -1)
+		[ "$package" ] && packages+=("$package")
+	done
+	[ ${#packages[@]} = 4 ] || skip "the packages of $kernel are not here"
+	for package in "${packages[@]}"; do
+		dpkg-deb -x "$package" "$root" || fail "unpacking $package"
+	done
+	# Debian's header Makefile names an absolute path, since it is meant to be installed.
+	sed -i "s|/usr/src/|$src/|" "$src/linux-headers-$kernel/Makefile"
+	given=(--image "$root/boot/vmlinuz-$kernel" --headers "$src/linux-headers-$kernel")
+
+	mkdir -p "$scratch/hollow/9.1/kernel"
+	: >"$scratch/hollow/9.1/kernel/x.ko"
+	check "no such image" 3 "$scratch/none: no such file" "$h2d" probe lab "${given[@]:2}" \
+		--image "$scratch/none" --modules "$root"
+	check "no such modules" 3 "$scratch/none: no such folder" "$h2d" probe lab "${given[@]}" \
+		--modules "$scratch/none"
+	check "no such headers" 3 "$scratch/none: no such folder" "$h2d" probe lab \
+		"${given[@]:0:2}" --headers "$scratch/none" --modules "$root"
+	check "hollow modules" 3 "kernel 9.1 has no module" "$h2d" probe lab "${given[@]}" \
+		--modules "$scratch/hollow/9.1"
+	# By the root that holds lib/modules, then by the folder itself.
+	check "image by its root" 1 "" "$h2d" probe lab "${given[@]}" --modules "$root" \
+		"${small[@]}" --json
+	valid "image by its root"
+	grep -q "\"release\": *\"$kernel\"" "$scratch/out" || fail "image by its root: no $kernel"
+	check "image by its modules" 1 "" "$h2d" probe lab "${given[@]}" \
+		--modules "$root/lib/modules/$kernel" "${small[@]}"
+	grep -q " [12] windows, [12] restarts" "$scratch/out" ||
+		fail "image by its modules: $(cat "$scratch/out")"
+	[ -z "$(find "$root" -newer "$scratch/hollow" -name 'modules.dep*')" ] ||
+		fail "depmod wrote into the kernel's own folder"
 }
 
 "$part"
