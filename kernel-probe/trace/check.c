@@ -193,6 +193,22 @@ static void check_symbols(struct h2d_trace_session *s)
 				 t[H2D_TRACE_PAGES].why);
 }
 
+/*
+ * Events carry the numbers of the machine's first PID namespace (task_struct.pid); in another one
+ * they would be taken for other processes. Its inode number is fixed: PROC_PID_INIT_INO of
+ * include/linux/proc_ns.h.
+ */
+static void check_namespace(struct h2d_trace_session *s)
+{
+	char name[64];
+
+	if (h2d_hostfs_link_name(s->root, "/proc/self/ns/pid", name, sizeof(name)) >= 0 &&
+	    strcmp(name, "pid:[4026531836]") != 0)
+		h2d_trace_reason(s, "namespace: this is a PID namespace of its own, and the kernel "
+				    "counts by the machine's process numbers; run it on the host, "
+				    "or in a container that shares them (docker run --pid=host)");
+}
+
 void h2d_trace_check(struct h2d_trace_session *s, const char *root)
 {
 	memset(s, 0, sizeof(*s));
@@ -203,6 +219,7 @@ void h2d_trace_check(struct h2d_trace_session *s, const char *root)
 		s->targets[i].module = functions[i].module;
 	}
 	check_symbols(s);
+	check_namespace(s);
 	s->symbol_reason_count = s->reason_count;
 	find_tracefs(s);
 	if (s->tracefs[0])
