@@ -228,8 +228,7 @@ static void marks(void)
 	CHECK(strstr(f.last_error, "copies before a mark failed: ") != NULL);
 	CHECK_EQ(b->event_query(e), H2D_E_DEVICE); /* and it stays so */
 	CHECK_EQ(b->event_wait(e, 0), H2D_E_DEVICE);
-	opencl_of(dev)->api.clReleaseEvent(barrier);
-	opencl_of(dev)->api.clReleaseEvent(gate);
+	/* PoCL 3.1 may still be telling them: the failed gate and barrier are left, see opencl.h */
 	b->event_destroy(dev, e);
 	b->stream_destroy(dev, s);
 	opencl_of(dev)->api.clReleaseCommandQueue(queue);
