@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The manual page libh2d(3), as mdoc(7), from the comments of the public header.
-# usage: awk -v date="Month D, YYYY" -v version=X.Y.Z -f manual.awk h2d.h
+# usage: awk -v date="Month D, YYYY" -v version=X.Y.Z -f manual.awk h2d.h example.c
 
 # Text that troff must not interpret.
 function safe(s)
@@ -162,6 +162,11 @@ function declaration(s)
 	doc = ""
 }
 
+FNR != NR {
+	if (FNR > 1)
+		example = example code($0) "\n"
+	next
+}
 /^\/\* -+ / {
 	section = $0
 	sub(/^\/\* -+ /, "", section)
@@ -185,7 +190,7 @@ in_comment {
 	} else {
 		marked = line
 		gsub(/ *@since 0[.]1/, "", marked)
-		if (match(marked, / @return /)) {
+		if (match(marked, / @(return|param) /)) {
 			doc = doc substr(marked, 1, RSTART - 1) "\n"
 			marked = substr(marked, RSTART + 1)
 		}
@@ -241,15 +246,7 @@ END {
 	print ".Vt \"enum h2d_status\" ."
 	print ".Sh EXAMPLES"
 	print ".Bd -literal -offset 2n"
-	print "struct h2d_load_opts opts = H2D_OPTS(opts);"
-	print "struct h2d_checkpoint *ckpt;"
-	print "struct h2d_weights *weights;"
-	print "struct h2d_device *dev;"
-	print ""
-	print "h2d_checkpoint_open(\"model.safetensors\", NULL, &ckpt);"
-	print "h2d_device_open(\"host\", NULL, &dev);"
-	print "if (h2d_load(ckpt, dev, &opts, &weights) == 0)"
-	print "        printf(\"%\" PRIu64 \" tensors\\en\", h2d_weights_count(weights));"
+	printf "%s", example
 	print ".Ed"
 	print ".Pp"
 	print "A program finds the library by"

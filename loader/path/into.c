@@ -194,9 +194,10 @@ static int load_into(struct h2d_load *l, const struct h2d_target *targets, size_
 	return rc ? rc : h2d_load_report(l, report);
 }
 
+/* A report of an older caller, who could not release it, gets no reason. */
 static bool holds_reason(const struct h2d_report *report)
 {
-	return report->size >= offsetof(struct h2d_report, reason) + sizeof(report->reason);
+	return report->size >= offsetof(struct h2d_report, owned) + sizeof(report->owned);
 }
 
 int h2d_load_into(struct h2d_checkpoint *ckpt, struct h2d_device *dev,
@@ -216,20 +217,22 @@ int h2d_load_into(struct h2d_checkpoint *ckpt, struct h2d_device *dev,
 		rc = load_into(&l, targets, count, &r);
 	r.quarantined_bytes = atomic_load(&dev->quarantined_bytes);
 	h2d_load_end(&l);
+	r.owned = (char *)(uintptr_t)r.reason;
+	if (!report || rc || !holds_reason(report)) {
+		free(r.owned);
+		r.owned = NULL;
+		r.reason = NULL;
+	}
 	if (report && h2d_info_write(report, &r, sizeof(r)))
 		rc = rc ? rc : H2D_E_INVALID;
-	if (!report || rc || !holds_reason(report)) {
-		free((char *)(uintptr_t)r.reason);
-		if (report && holds_reason(report))
-			report->reason = NULL;
-	}
 	return rc;
 }
 
 void h2d_report_clear(struct h2d_report *report)
 {
-	if (!report || !holds_reason(report))
+	if (!report || !holds_reason(report) || !report->owned)
 		return;
-	free((char *)(uintptr_t)report->reason);
+	free(report->owned);
+	report->owned = NULL;
 	report->reason = NULL;
 }

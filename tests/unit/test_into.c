@@ -369,6 +369,24 @@ static void older_structs(void)
 	h2d_device_close(dev);
 }
 
+/* Whose strings they are: those of weights live on when a report is cleared. */
+static void whose_strings(void)
+{
+	struct h2d_report r = H2D_OPTS(r), again = H2D_OPTS(again);
+	struct h2d_weights *weights = NULL;
+	struct h2d_device *dev = NULL;
+
+	CHECK_EQ(h2d_device_open("host", NULL, &dev), 0);
+	REQUIRE(!h2d_load(f.ckpt, dev, NULL, &weights));
+	CHECK_EQ(h2d_weights_report(weights, &r), 0);
+	h2d_report_clear(&r);
+	h2d_report_clear(&r);
+	CHECK_EQ(h2d_weights_report(weights, &again), 0);
+	CHECK(again.reason && again.reason[0] && again.reason == r.reason);
+	h2d_weights_free(weights);
+	h2d_device_close(dev);
+}
+
 int main(void)
 {
 	if (fixture_open(&f, FILE_BYTES, extents, 5)) {
@@ -384,6 +402,7 @@ int main(void)
 	RUN(other_refusals);
 	RUN(callers_stream);
 	RUN(older_structs);
+	RUN(whose_strings);
 	fixture_close(&f);
 	return TEST_DONE();
 }

@@ -18,8 +18,10 @@
  * The only process-wide state is one reference-counted SIGBUS handler, installed while a copy
  * from a mapped file runs; faults outside our mappings go to the previous handler.
  *
- * Option structs start with `size`; fill them with H2D_OPTS(): members of later versions then
- * read as zero, which always means "default".
+ * Structs start with `size`, also those that a call fills in: begin them with H2D_OPTS(), as in
+ * `struct h2d_tensor_info info = H2D_OPTS(info)`. Members of later versions then read as zero,
+ * which always means "default". H2D_VERSION_MAJOR, H2D_VERSION_MINOR and H2D_VERSION_PATCH are
+ * the header's version.
  */
 #ifndef H2D_H
 #define H2D_H
@@ -369,6 +371,7 @@ struct h2d_report {
 	 * device), or "cache" (a calibration that an earlier process kept); NULL: nothing went
 	 * through a ring. Static. */
 	const char *sizes_from;
+	void *owned; /**< what h2d_report_clear() releases; NULL in a report of weights */
 };
 
 /** Per-tensor measurements of a load with `per_tensor`. @since 0.1 */
@@ -400,7 +403,8 @@ H2D_API int h2d_load(struct h2d_checkpoint *ckpt, struct h2d_device *dev,
 H2D_API int h2d_load_into(struct h2d_checkpoint *ckpt, struct h2d_device *dev,
 			  const struct h2d_target *targets, size_t count,
 			  const struct h2d_load_opts *opts, struct h2d_report *report);
-/** Release the strings of a report of h2d_load_into(); NULL is allowed. @since 0.1 */
+/** Release the strings of a report. Needed for one of h2d_load_into(); does nothing to one of
+ *  h2d_weights_report(), whose strings the weights own. NULL is allowed. @since 0.1 */
 H2D_API void h2d_report_clear(struct h2d_report *report);
 
 /** What one device gets of a tensor. @since 0.1 */
