@@ -171,8 +171,9 @@ static int check_start(const struct campaign *c, const json_t *begun)
 		return rc;
 	if (!hash || strcmp(hash, c->m->config_hash))
 		return h2d_fail(c->log, H2D_E_FORMAT,
-				"%s: belongs to another matrix (or its checkpoints have "
-				"changed); take another --out",
+				"%s: belongs to another matrix, other options of this command "
+				"(--blocks, --seed and such) or changed checkpoints; take "
+				"another --out",
 				c->events.path);
 	return same_machine(c, begun);
 }

@@ -389,7 +389,7 @@ const struct h2d_command h2d_command_bench_run = {
 	.values_bytes = sizeof(struct values),
 	.examples =
 		(const struct h2d_example[]){
-			{"Four paths, cold, warm and as is",
+			{"Eight paths, cold and warm",
 			 "h2d bench run paths.json --checkpoint model.safetensors"},
 			{"What would it do, and how long?",
 			 "h2d bench run paths.json --checkpoint model.safetensors --dry-run"},

@@ -28,6 +28,11 @@ static int select_one(void *user, uint64_t index, const struct h2d_tensor_info *
 	return index == *(const uint64_t *)user;
 }
 
+static bool is_number(const char *word)
+{
+	return word[0] && word[strspn(word, "0123456789")] == 0;
+}
+
 /* A name, or #INDEX where no tensor has that very name. */
 static int find(struct h2d_cli *cli, const struct h2d_input *in, const char *word,
 		uint64_t *index)
@@ -38,7 +43,9 @@ static int find(struct h2d_cli *cli, const struct h2d_input *in, const char *wor
 		return H2D_EXIT_OK;
 	h2d_text_safe_copy(safe, sizeof(safe), word, strlen(word));
 	if (word[0] != '#' || word[1] < '0' || word[1] > '9')
-		return h2d_cli_usage(cli, "%s: there is no tensor '%s'", in->info.path, safe);
+		return h2d_cli_usage(cli, "%s: there is no tensor '%s'%s%s%s", in->info.path, safe,
+				     is_number(word) ? "; by its number it is '#" : "",
+				     is_number(word) ? safe : "", is_number(word) ? "'" : "");
 	*index = strtoull(word + 1, &end, 10);
 	if (*end || *index >= in->info.tensor_count)
 		return h2d_cli_usage(cli, "%s: there is no tensor %s; it has %llu",
@@ -135,8 +142,8 @@ const struct h2d_command h2d_command_cat = {
 		(const char *const[]){
 			"Loads one tensor onto a device, reads it back and writes its bytes to "
 			"stdout. What arrives has made the round trip through path and device.",
-			"The tensor is given by name, or by the number that ls shows. A tensor "
-			"whose name begins with # is found by that name first. Nothing else of "
+			"The tensor is given by name, or by the number that ls shows behind a #. A "
+			"tensor whose name begins with # is found by that name first. Nothing else of "
 			"the "
 			"weights is read.",
 			NULL,

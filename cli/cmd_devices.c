@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "device/device.h"
 #include "device/pci.h"
+#include "host/root.h"
 #include "text.h"
 #include "transfer_options.h"
 
@@ -15,9 +16,9 @@ struct values {
 };
 
 static const struct h2d_option options[] = {
-	{"root", 0, H2D_OPTION_TEXT, "DIR",
-	 "Read what the kernel says of the bus below DIR instead of /. For captures of other "
-	 "machines.",
+	{"root", 0, H2D_OPTION_TEXT, "ARCHIVE|DIR",
+	 "Read what the kernel says of the bus in a capture or below a directory. Runtimes and "
+	 "devices are still this machine's.",
 	 NULL, H2D_WORD_FILE, offsetof(struct values, root), 0, 0},
 	{0},
 };
@@ -363,8 +364,10 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 {
 	struct row *rows = calloc(DEVICES_MAX, sizeof(*rows));
 	struct runtime_row *runtimes = calloc(RUNTIMES_MAX, sizeof(*runtimes));
+	const struct h2d_log log = {h2d_cli_log, cli};
 	const struct values *v = values;
-	int exit = H2D_EXIT_OK;
+	struct h2d_root root = {0};
+	int exit = H2D_EXIT_OK, rc;
 	size_t n, runtime_count;
 
 	(void)count;
@@ -373,14 +376,25 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 		exit = h2d_cli_error(cli, H2D_EXIT_SYSTEM, "out of memory");
 		goto out;
 	}
-	cli->root = v->root;
-	n = collect(rows, v->root);
+	rc = h2d_root_open(v->root, &log, &root);
+	if (rc) {
+		exit = h2d_cli_fail(cli, H2D_STAGE_INPUT, rc, "devices");
+		goto out;
+	}
+	cli->root = root.path;
+	n = collect(rows, root.path);
 	runtime_count = collect_runtimes(runtimes);
 	if (cli->common.json)
 		exit = document(cli, rows, n, runtimes, runtime_count);
 	else
 		print(cli->out, rows, n, runtimes, runtime_count);
+	if (root.path && !cli->common.json)
+		fputs("\nOnly what the kernel says of the bus was read below --root: runtimes and "
+		      "devices are\nthis machine's.\n",
+		      cli->out);
 out:
+	cli->root = NULL;
+	h2d_root_close(&root);
 	free(rows);
 	free(runtimes);
 	return exit;

@@ -37,7 +37,7 @@ static void line(FILE *out, const char *before, const char *text)
 	fputc('\n', out);
 }
 
-static void print_machine(FILE *out, const struct h2d_doctor_facts *f)
+static void print_machine(FILE *out, const struct h2d_doctor_facts *f, bool recorded)
 {
 	const struct h2d_machine *m = &f->machine;
 	char text[512], bytes[32];
@@ -56,9 +56,9 @@ static void print_machine(FILE *out, const struct h2d_doctor_facts *f)
 		line(out, "  ", text);
 	}
 	if (f->have_process && !f->asked_for_process) {
-		snprintf(text, sizeof(text),
-			 "process %d (%s) was found; give another by its number",
-			 f->process.pid, f->process.name);
+		snprintf(text, sizeof(text), "process %d (%s) was found%s", f->process.pid,
+			 f->process.name,
+			 recorded ? "" : "; give another by its number");
 		line(out, "  ", text);
 	}
 	if (f->memory.total_bytes.known) {
@@ -73,7 +73,8 @@ static void print_machine(FILE *out, const struct h2d_doctor_facts *f)
 	}
 }
 
-static void print(FILE *out, const struct h2d_doctor_facts *f, const struct h2d_diagnosis *d)
+static void print(FILE *out, const struct h2d_doctor_facts *f, const struct h2d_diagnosis *d,
+		  bool recorded)
 {
 	const struct h2d_finding *first = &d->findings[0];
 
@@ -105,7 +106,7 @@ static void print(FILE *out, const struct h2d_doctor_facts *f, const struct h2d_
 	for (size_t i = 0; i < d->unseen_count; i++)
 		line(out, "  - ", d->unseen[i]);
 	fputs("\nHere\n", out);
-	print_machine(out, f);
+	print_machine(out, f, recorded);
 }
 
 static int report(struct h2d_cli *cli, const struct h2d_doctor_facts *f,
@@ -124,7 +125,7 @@ static int report(struct h2d_cli *cli, const struct h2d_doctor_facts *f,
 		if (exit)
 			return exit;
 	} else if (!cli->common.quiet) {
-		print(cli->out, f, d);
+		print(cli->out, f, d, cli->root);
 	}
 	switch (d->findings[0].status) {
 	case H2D_DOCTOR_WELL:

@@ -23,6 +23,8 @@ static void option_document(struct h2d_json *j, const struct h2d_command *c,
 			    const struct h2d_option_table *t)
 {
 	for (const struct h2d_option *o = t->options; o->name; o++) {
+		const char *const *choices = h2d_option_choices(o);
+
 		h2d_json_object_begin(j, NULL);
 		h2d_json_string(j, "name", o->name);
 		if (o->letter)
@@ -31,10 +33,10 @@ static void option_document(struct h2d_json *j, const struct h2d_command *c,
 			h2d_json_string(j, "argument", o->argument);
 		h2d_json_string(j, "group", t->title);
 		h2d_json_string(j, "help", h2d_option_help(c, o));
-		if (o->choices) {
+		if (choices) {
 			h2d_json_array_begin(j, "choices");
-			for (size_t i = 0; o->choices[i]; i++)
-				h2d_json_string(j, NULL, o->choices[i]);
+			for (size_t i = 0; choices[i]; i++)
+				h2d_json_string(j, NULL, choices[i]);
 			h2d_json_array_end(j);
 		}
 		h2d_json_bool(j, "repeatable", o->kind == H2D_OPTION_TEXTS);

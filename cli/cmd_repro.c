@@ -186,9 +186,10 @@ static void print(FILE *out, const struct h2d_repro_result *r)
 			(double)h2d_window_ns(r->clock) / 1e6, r->clock.timeout_ms,
 			(double)h2d_jiffy_ns(r->clock.hz) / 1e6,
 			h2d_hz_source_name(r->hz_source));
-	fputs("\ncell                 size  perm  pres.  spans  expected  windows  restarts"
-	      "    RssAnon        time\n",
-	      out);
+	fprintf(out,
+		"\ncell                 size  perm  pres.  spans  expected  windows  restarts"
+		"    RssAnon        %s\n",
+		r->cell_count && r->cells[0].sample_count > 1 ? "times, in order" : "time");
 	for (size_t i = 0; i < r->cell_count; i++)
 		print_cell(out, &r->cells[i], applicable);
 	if (applicable)

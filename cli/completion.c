@@ -25,17 +25,17 @@ static void option_names(FILE *out, const struct h2d_option_table *t)
 static void option_values(FILE *out, const char *command, const struct h2d_option_table *t)
 {
 	for (const struct h2d_option *o = t->options; o->name; o++) {
+		const char *const *choices = h2d_option_choices(o);
+
 		if (!o->argument)
 			continue;
 		fprintf(out, "\t'%s --%s'", command, o->name);
 		if (o->letter)
 			fprintf(out, " | '%s -%c'", command, o->letter);
 		fputs(") ", out);
-		if (o->choices || o->word == H2D_WORD_PATH || o->word == H2D_WORD_DEVICE ||
-		    o->word == H2D_WORD_SHARE) {
+		if (choices || o->word == H2D_WORD_DEVICE || o->word == H2D_WORD_SHARE) {
 			fputs("mapfile -t COMPREPLY < <(compgen -W '", out);
-			words(out, o->choices		       ? o->choices
-				   : o->word == H2D_WORD_PATH  ? h2d_path_names()
+			words(out, choices		       ? choices
 				   : o->word == H2D_WORD_SHARE ? h2d_share_names
 							       : h2d_backend_names());
 			fputs("' -- \"$cur\")", out);

@@ -81,6 +81,8 @@ static void argument(FILE *out, const char *s)
 
 static void option(FILE *out, const struct h2d_command *c, const struct h2d_option *o)
 {
+	const char *const *choices = h2d_option_choices(o);
+
 	fputs(".It ", out);
 	if (o->letter)
 		fprintf(out, "Fl %c , ", o->letter);
@@ -92,11 +94,10 @@ static void option(FILE *out, const struct h2d_command *c, const struct h2d_opti
 	}
 	fputc('\n', out);
 	sentences(out, h2d_option_help(c, o));
-	if (o->choices) {
+	if (choices) {
 		fputs("The value is one of\n", out);
-		for (size_t i = 0; o->choices[i]; i++)
-			fprintf(out, ".Cm %s%s\n", o->choices[i],
-				!o->choices[i + 1] ? " ." : " ,");
+		for (size_t i = 0; choices[i]; i++)
+			fprintf(out, ".Cm %s%s\n", choices[i], !choices[i + 1] ? " ." : " ,");
 	}
 	if (o->kind == H2D_OPTION_TEXTS)
 		fputs("May be given more than once.\n", out);
@@ -279,7 +280,7 @@ static void page_of_command(FILE *out, const struct h2d_command *c, const char *
 	for (size_t k = 0; c->options && c->options[k]; k++)
 		table(out, c, c->options[k], ".Ss");
 	table(out, c, &h2d_common_options, ".Ss");
-	fputs("Sizes are bytes, or a number with\n"
+	fputs(".Pp\nSizes are bytes, or a number with\n"
 	      ".Cm KiB , MiB , GiB\nor\n.Cm TiB\nright behind it.\n",
 	      out);
 	exit_status(out, c->exits);

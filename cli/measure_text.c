@@ -120,8 +120,11 @@ static void print_verify(FILE *out, const struct h2d_measurement *m, const struc
 
 	label(out, s->verified ? "verified" : "MISMATCH");
 	if (s->verified)
-		fprintf(out, "%llu tensors equal an independent read (%s)\n",
-			(unsigned long long)s->verify.tensor_count, s->verify.algorithm);
+		fprintf(out, "%llu %s%s equal%s an independent read (%s)\n",
+			(unsigned long long)s->verify.tensor_count,
+			m->device_count > 1 ? "part" : "tensor",
+			s->verify.tensor_count == 1 ? "" : "s",
+			s->verify.tensor_count == 1 ? "s" : "", s->verify.algorithm);
 	else
 		fprintf(out, "tensor %s differs from byte %llu on\n",
 			h2d_input_name(&m->in, s->verify.mismatch_tensor, name, sizeof(name)),

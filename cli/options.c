@@ -103,14 +103,18 @@ static int check_device(struct h2d_cli *cli, const struct h2d_option *o, const c
 	return got;
 }
 
+const char *const *h2d_option_choices(const struct h2d_option *o)
+{
+	return o->word == H2D_WORD_PATH ? h2d_path_names() : o->choices;
+}
+
 static int check_text(struct h2d_cli *cli, const struct h2d_option *o, const char *text)
 {
-	const char *const *choices = o->choices;
+	const char *const *choices = h2d_option_choices(o);
 
 	if (o->word == H2D_WORD_DEVICE)
 		return check_device(cli, o, text);
 	if (o->word == H2D_WORD_PATH) {
-		choices = h2d_path_names();
 		if (strchr(text, '/')) {
 			h2d_cli_usage(cli,
 				      "--%s names a transfer path such as 'mmap' or 'pinned', "

@@ -83,6 +83,9 @@ int h2d_options_parse(const struct h2d_parser *parser, int argc, char **argv, in
 /** Release what h2d_options_parse() allocated in a table's values. */
 void h2d_options_release(const struct h2d_option_table *table, void *values);
 
+/** The words that an option's value is one of, ended by NULL; or NULL: others are allowed. */
+const char *const *h2d_option_choices(const struct h2d_option *option);
+
 /** A count of bytes with an optional unit. @return NULL, or what is wrong (static text) */
 const char *h2d_size_parse(const char *text, uint64_t *bytes);
 

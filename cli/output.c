@@ -55,6 +55,9 @@ int h2d_cli_close_out(struct h2d_cli *cli, int exit)
 	/* No document about it can be written. */
 	cli->document_begun = true;
 	cli->reported = false;
+	/* The reader has seen enough, as in `h2d ls model | head`: the status tells it. */
+	if (err == EPIPE)
+		return h2d_cli_failure(cli, H2D_EXIT_SYSTEM);
 	if (err == EINTR)
 		return h2d_cli_fail(cli, H2D_STAGE_LOAD, H2D_E_CANCELLED, "stdout");
 	return h2d_cli_error(cli, h2d_cli_failure(cli, H2D_EXIT_SYSTEM),

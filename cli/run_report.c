@@ -221,10 +221,9 @@ void h2d_run_report_text(struct h2d_cli *cli, FILE *out, const char *prefix,
 			prefix);
 	else if (!rows.count)
 		fprintf(out,
-			"%sno mapping to keep read-only in what reported: %llu program%s "
-			"loaded "
-			"the library, "
-			"%llu private writable file mapping%s seen, none of a checkpoint\n",
+			"%snothing was to be kept read-only: %llu program%s loaded the library "
+			"and reported, %llu private writable file mapping%s seen, none of a "
+			"checkpoint\n",
 			prefix, images, plural(images), candidates,
 			candidates == 1 ? " was" : "s were");
 	text_files(cli, out, prefix, &rows);

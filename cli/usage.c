@@ -29,7 +29,8 @@ static void wrapped(FILE *out, const char *text, int column, int indent)
 static void print_option(FILE *out, const struct h2d_command *command,
 			 const struct h2d_option *o)
 {
-	char left[128], list[96] = "";
+	const char *const *choices = h2d_option_choices(o);
+	char left[128], list[256];
 	int n = snprintf(left, sizeof(left), "  %c%c%s --%s%s%s", o->letter ? '-' : ' ',
 			 o->letter ? o->letter : ' ', o->letter ? "," : " ", o->name,
 			 o->argument ? " " : "", o->argument ? o->argument : "");
@@ -42,11 +43,13 @@ static void print_option(FILE *out, const struct h2d_command *command,
 	else
 		fprintf(out, "%s\n%*s", left, INDENT, "");
 	wrapped(out, h2d_option_help(command, o), INDENT, INDENT);
-	if (o->choices) {
-		for (size_t i = 0; o->choices[i]; i++)
+	if (choices) {
+		snprintf(list, sizeof(list), "%s is one of ", o->argument);
+		for (size_t i = 0; choices[i]; i++)
 			snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
-				 i ? ", " : "", o->choices[i]);
-		fprintf(out, "%*s%s is one of %s\n", INDENT, "", o->argument, list);
+				 i ? ", " : "", choices[i]);
+		fprintf(out, "%*s", INDENT, "");
+		wrapped(out, list, INDENT, INDENT);
 	}
 	if (o->kind == H2D_OPTION_TEXTS)
 		fprintf(out, "%*sMay be given more than once\n", INDENT, "");

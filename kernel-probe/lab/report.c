@@ -383,7 +383,8 @@ void h2d_lab_result_print(FILE *out, const struct h2d_lab_result *result)
 					? "vma, read in its module"
 					: "access, read in its module");
 		else if (r->ran)
-			fprintf(out, " (emulated driver)");
+			fprintf(out, " (the emulated driver, as it was told to be: this says nothing of "
+				     "the kernel's own)");
 		if (r->kernel.image.path && !r->kernel.measured)
 			fprintf(out, " [package layout unmeasured]");
 		fputc('\n', out);

@@ -218,6 +218,13 @@ void h2d_trace_check(struct h2d_trace_session *s, const char *root)
 		s->targets[i].name = functions[i].name;
 		s->targets[i].module = functions[i].module;
 	}
+	/* A capture holds what the other probes read; tracing has no part in it. */
+	if (root && !there(root, "/proc/kallsyms") && !there(root, "/sys/kernel/tracing")) {
+		h2d_trace_reason(s, "a capture cannot be traced, only the machine itself; nor does "
+				    "this one hold what tracing needs");
+		s->symbol_reason_count = s->reason_count;
+		return;
+	}
 	check_symbols(s);
 	check_namespace(s);
 	s->symbol_reason_count = s->reason_count;

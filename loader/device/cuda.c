@@ -419,8 +419,9 @@ static int cuda_open(struct h2d_device *dev, const char *args)
 	}
 	c->gpu.index = (int)index;
 	if (index >= rt.device_count)
-		rc = h2d_fail(&dev->log, H2D_E_UNAVAILABLE, "cuda:%u: there are %u devices",
-			      index, rt.device_count);
+		rc = h2d_fail(&dev->log, H2D_E_UNAVAILABLE, "cuda:%u: there %s %u device%s",
+			      index, rt.device_count == 1 ? "is" : "are", rt.device_count,
+			      rt.device_count == 1 ? "" : "s");
 	else
 		rc = use_device(c, dev);
 out:

@@ -323,8 +323,9 @@ static int hip_open(struct h2d_device *dev, const char *args)
 		goto out;
 	}
 	if (index >= rt.device_count) {
-		rc = h2d_fail(&dev->log, H2D_E_UNAVAILABLE, "hip:%u: there are %u devices",
-			      index, rt.device_count);
+		rc = h2d_fail(&dev->log, H2D_E_UNAVAILABLE, "hip:%u: there %s %u device%s",
+			      index, rt.device_count == 1 ? "is" : "are", rt.device_count,
+			      rt.device_count == 1 ? "" : "s");
 		goto out;
 	}
 	h->gpu.index = (int)index;

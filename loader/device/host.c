@@ -67,16 +67,17 @@ static int check_room(struct h2d_device *dev, uint64_t bytes)
 {
 	uint64_t promised = promised_bytes(dev->priv), need;
 	struct h2d_room room;
+	char number[24];
 
+	snprintf(number, sizeof(number), "%llu", (unsigned long long)promised);
 	h2d_room_read(&room);
 	if (h2d_add_u64(bytes, promised, &need) && need <= room.available_bytes)
 		return 0;
 	return h2d_fail(
 		&dev->log, H2D_E_NOMEM,
-		"host: %llu bytes cannot be had: %llu bytes are available (%s), of which "
-		"%llu are promised already",
+		"host: %llu bytes cannot be had: %llu bytes are available (%s)%s%s",
 		(unsigned long long)bytes, (unsigned long long)room.available_bytes, room.bound,
-		(unsigned long long)promised);
+		promised ? ", promised already of them: " : "", promised ? number : "");
 }
 
 static int refused(struct h2d_device *dev, uint64_t bytes, int err)

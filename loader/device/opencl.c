@@ -365,8 +365,9 @@ static int opencl_open(struct h2d_device *dev, const char *args)
 	enumerate(&ocl->api, &l);
 	if (index >= l.count)
 		rc = h2d_fail(&dev->log, H2D_E_UNAVAILABLE,
-			      "%s: there are %u OpenCL devices, counted from 0",
-			      dev->facts.name, l.count);
+			      "%s: there %s %u OpenCL device%s, counted from 0",
+			      dev->facts.name, l.count == 1 ? "is" : "are", l.count,
+			      l.count == 1 ? "" : "s");
 	else
 		rc = set_up(dev, &l.devices[index], svm);
 out:

@@ -243,7 +243,10 @@ void h2d_auto_choose(struct h2d_load *l)
 		c->source = H2D_SOURCE_DIRECT;
 		cold++;
 	}
-	if (cold)
+	if (!cold && warm)
+		h2d_load_because(l, "each extent is mostly in the page cache, or not written "
+				    "back yet: read through the cache");
+	else if (cold)
 		h2d_load_because(
 			l, "%llu of %llu extents are not in the page cache: read directly",
 			(unsigned long long)cold, (unsigned long long)(warm + cold));

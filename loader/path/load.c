@@ -82,7 +82,9 @@ static int load_view(struct h2d_load *l, struct h2d_weights *w)
 	const void *data;
 	int rc;
 
-	h2d_load_because(l, l->opts.path ? "asked for" : "default");
+	h2d_load_because(l, !l->opts.path		    ? "default"
+			    : l->path == &h2d_path_auto ? "auto was asked for"
+						       : "asked for");
 	for (uint64_t i = 0; i < p->target_count; i++) {
 		struct h2d_plan_target *t = &p->targets[i];
 		uint64_t began = l->engine.measures ? h2d_now_ns() : 0;

@@ -212,7 +212,9 @@ int h2d_load_prepare(struct h2d_load *l)
 	};
 	int rc;
 
-	h2d_load_because(l, l->opts.path ? "asked for" : "default");
+	h2d_load_because(l, !l->opts.path		    ? "default"
+			    : l->path == &h2d_path_auto ? "auto was asked for"
+						       : "asked for");
 	note_used(l);
 	rc = h2d_load_check_files(l);
 	if (!rc)
