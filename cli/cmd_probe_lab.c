@@ -44,9 +44,8 @@ static const struct h2d_option_table kernel_table = {"Kernels", kernel_options};
 
 static const struct h2d_option cell_options[] = {
 	{"driver", 0, H2D_OPTION_CHOICE, "DRIVER",
-	 "Which driver resolves pages. The default is shipped, the kernel's own amdgpu, where "
-	 "it "
-	 "has one, else emulated.",
+	 "Which driver resolves pages. The default is shipped, the kernel's own amdgpu; emulated "
+	 "is h2d's own.",
 	 (const char *const[]){"shipped", "emulated", NULL}, 0, AT(driver), 0, 0},
 	{"policy", 0, H2D_OPTION_TEXTS, "POLICY[,…]",
 	 "Retry policies of the emulated driver. Of refresh, stale, no_retry; the default is "

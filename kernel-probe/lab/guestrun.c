@@ -112,12 +112,11 @@ static int choose_modules(struct run *run)
 		goto out;
 	result->signature = H2D_HMM_SIGNATURE_NONE;
 	result->driver = o->driver == H2D_LAB_DRIVER_EMULATED ? "emulated" : "shipped";
-	if (!result->has_amdgpu && o->driver == H2D_LAB_DRIVER_DEFAULT)
-		result->driver = "emulated";
 	if (strcmp(result->driver, "emulated") == 0)
 		goto out;
 	if (!result->has_amdgpu || !amdgpu.count) {
-		err = not_verified(run, "this kernel ships no amdgpu module");
+		err = not_verified(run, "this kernel ships no amdgpu module; --driver emulated "
+					"would run h2d's own, which says nothing of it");
 		goto out;
 	}
 	err = find_signature(run, amdgpu.paths[amdgpu.count - 1]);

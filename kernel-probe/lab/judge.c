@@ -298,6 +298,12 @@ int lab_judge(struct lab *lab, struct lab_kernel_result *result)
 			&result->reasons,
 			"its module asks for write access by the rule access, under "
 			"which no cell was run");
+	/* Zeros alone may only mean that the driver's HMM code was never reached. */
+	if (shipped && !j.controls && !j.broken && !j.err)
+		j.err = lab_add_line(&result->reasons,
+				     "no cell was run that must move memory, so that nothing "
+				     "shows the driver was reached: add --state rw-present "
+				     "--permission vma");
 	if (j.err)
 		goto out;
 	/* Windows that were seen were seen, whatever else went wrong; but under a rule that

@@ -20,10 +20,8 @@
 #include "h2d/h2d.h"
 
 enum h2d_lab_driver {
-	H2D_LAB_DRIVER_DEFAULT =
-		0, /**< shipped where the kernel has an amdgpu, else emulated */
-	H2D_LAB_DRIVER_SHIPPED = 1,
-	H2D_LAB_DRIVER_EMULATED = 2,
+	H2D_LAB_DRIVER_SHIPPED = 0, /**< the kernel's own amdgpu */
+	H2D_LAB_DRIVER_EMULATED = 1, /**< the module's, which says nothing of the kernel's */
 };
 
 /** Bits of h2d_lab_options.policies; 0: all. */

@@ -70,5 +70,5 @@ bool h2d_count_active(void)
 
 int h2d_count_missed(void)
 {
-	return counting ? probe.nmissed : 0;
+	return counting ? probe.nmissed + (int)probe.kp.nmissed : 0;
 }
