@@ -47,7 +47,7 @@ def _of_limit(document, cell):
 def ratio_sentence(row, medians):
     """No surer than its pairs, and told where the medians of the table say the opposite."""
     words = f"{row['group']}: {row['path']} is {row['speedup']:.2f} times as fast as {row['baseline']}"
-    if row.get("ci_low") is None:
+    if row.get("min") is None:
         return f"{words}."
     mine, base = (medians.get((row["group"], row[k])) for k in ("path", "baseline"))
     said = verdicts.verdict(row, "faster", "slower", "the interval holds 1, so no difference is shown")
@@ -103,7 +103,7 @@ def _bench(document):
     told.columns = ["cell", "path", "status", "n", "median s", "95 % from", "to", "lowest", "highest",
                     "cached before, %", "of the machine's limit"]
     told.rows = [[r["group"], r["path"], style.status_words(r["status"]), r.get("n_count"), r.get("median_s"),
-                  *verdicts.interval(r.get("ci_low_s"), r.get("ci_high_s"), r.get("n_count")),
+                  r.get("ci_low_s"), r.get("ci_high_s"),
                   r.get("min_s"), r.get("max_s"), _pct(r), _of_limit(document, cell)]
                  for r, cell in zip(times, cells) if r["status"] != "skipped"]
     told.sure = _say(

@@ -37,7 +37,7 @@ def _compared(row, peer, ours):
     samples = [a[block] / b[block] for block in sorted(a.keys() & b.keys())]
     if not samples:
         return row | {"reason": "no block holds both"}
-    low, high = interval(samples)
+    low, high = verdicts.interval(*interval(samples), len(samples))
     row |= {"n_count": len(samples), "ratio": statistics.median(samples), "ci_low": low, "ci_high": high}
     verdict = verdicts.verdict(row, "h2d is faster", "the other is faster", "no difference shown")
     return row | {"min": min(samples), "max": max(samples), "verdict": verdict,
@@ -110,11 +110,13 @@ def figure(documents):
         axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda v, _: f"{v:g}"))
         axis.axvline(1, color=style.BLACK, linewidth=1)
         ratios.frame(axis, height, places, headings)
+        thick = ", thick: 95 % interval of the median" if any(map(verdicts.sure, drawn)) else ""
         axis.set_xlabel("time of the other loader / time of h2d, log scale. Right of 1 h2d is faster, left of it the "
-                        "other;\nthin line: lowest to highest pair, thick: 95 % interval of the median", fontsize=8)
+                        f"other;\nthin line: lowest to highest pair{thick}", fontsize=8)
+        seen = {COLOURS.get(row["verdict"], style.GREY) for row in drawn if row.get("ratio") is not None}
         handles = [style.plt.Line2D([], [], color=c, marker="o", linestyle="none", label=label) for c, label in
                    ((style.BLUE, "h2d is faster"), (style.VERMILION, "the other is faster"),
-                    (style.GREY, "neither shown"))]
+                    (style.GREY, "neither shown")) if c in seen]
         figure.legend(handles=handles, loc="outside upper right", ncols=3)
         return figure
 

@@ -41,9 +41,10 @@ def _bench_ratios(document):
         ratio = ratios.get(cell_id)
         if ratio and ratio["speedup"]["n_count"]:
             spread = ratio["speedup"]
+            low, high = verdicts.interval(spread["ci_low"], spread["ci_high"], spread["n_count"])
             row |= {"baseline": label(cells[ratio["baseline_id"]]["key"]), "n_count": spread["n_count"],
                     "speedup": spread["median"], "min": spread["min"], "max": spread["max"],
-                    "ci_low": spread["ci_low"], "ci_high": spread["ci_high"],
+                    "ci_low": low, "ci_high": high,
                     "samples": " ".join(f"{s:.6g}" for s in spread["samples"])}
         elif cell_id in baselines and cell["status"] == "ok":
             row |= {"baseline": row["path"], "n_count": cell["statistics"]["n_count"], "speedup": 1.0}
@@ -97,7 +98,9 @@ def time_rows(document):
         if cell["status"] == "ok" and "statistics" in cell:
             s = cell["statistics"]
             row |= {"n_count": s["n_count"]}
-            row |= {f"{k}_s": number(s[f"{k}_ns"]) / 1e9 for k in ("median", "min", "max", "ci_low", "ci_high")}
+            row |= {f"{k}_s": number(s[f"{k}_ns"]) / 1e9 for k in ("median", "min", "max")}
+            row |= zip(("ci_low_s", "ci_high_s"), verdicts.interval(
+                *(number(s[f"{k}_ns"]) / 1e9 for k in ("ci_low", "ci_high")), s["n_count"]))
             row["samples_s"] = " ".join(f"{number(x['load_ns']) / 1e9:.6g}" for x in good)
         proof = [s["page_cache"]["before_pct"] for s in good if s["page_cache"]["before_pct"] is not None]
         if proof:
@@ -148,7 +151,7 @@ def _ratio_says(table):
             parts.append(f"{row['group']}, {row['path']}: {style.status_words(row['status'])}.")
         elif row["path"] != row.get("baseline"):
             spread = f" ({row['min']:.2f} to {row['max']:.2f}, n={row['n_count']})" if row.get("min") else ""
-            if row.get("ci_low") is not None and not verdicts.sure(row):
+            if "ci_low" in row and not verdicts.sure(row):  # figures of scripts have bounds, no interval
                 spread += f", {verdicts.FEW}"
             parts.append(f"{row['group']}, {row['path']}: {row['speedup']:.2f} times{spread}.")
     return "Speed against the baseline on a log scale, above 1 is faster. " + " ".join(parts)

@@ -2,7 +2,6 @@
 """Figure 3: what a load keeps in memory: anonymous pages, file pages and swap, over time."""
 import re
 import statistics
-import textwrap
 
 from . import ratios, style
 from .documents import number
@@ -12,6 +11,8 @@ SERIES = ["document", "group", "path", "block", "time_ms", "rss_anon_mib", "rss_
 PEAKS = ["document", "group", "path", "status", "peak_rss_anon_mib", "peak_rss_file_mib"]
 KINDS = (("rss_anon", "anonymous", style.VERMILION, "//"), ("rss_file", "file", style.SKY, ""),
          ("rss_shmem", "shared", style.GREEN, ".."))
+PHASES = ((style.ORANGE, "////"), (style.PURPLE, ""), (style.BLUE, "...."), (style.GREY, ""), (style.BLACK, "xxxx"))
+STRIP = 0.08  # of a panel's height, at its top, above all that is memory
 MIB = 1 << 20
 
 
@@ -35,7 +36,11 @@ def _series_rows(document, cell, sample):
         yield row
 
 
-def _draw_panel(axis, rows, sample, size_mib, title):
+def _phase_style(names, name):
+    return PHASES[names.index(name) % len(PHASES)]
+
+
+def _draw_panel(axis, rows, sample, size_mib, title, phases):
     times = [row["time_ms"] for row in rows]
     axis.stackplot(times, [[row[f"{kind}_mib"] for row in rows] for kind, *_ in KINDS],
                    colors=[colour for _, _, colour, _ in KINDS], linewidth=0)
@@ -45,11 +50,34 @@ def _draw_panel(axis, rows, sample, size_mib, title):
     if any(row["swap_mib"] for row in rows):
         axis.plot(times, [row["swap_mib"] for row in rows], color=style.BLACK, linestyle=":", linewidth=1.2)
     axis.axhline(size_mib, color=style.BLACK, linestyle="--", linewidth=0.8)
-    for i, phase in enumerate(sample["phases"]):
-        axis.axvspan(phase["begin_ns"] / 1e6, phase["end_ns"] / 1e6, ymax=0.03,
-                     color=(style.GREY, style.BLACK)[i % 2], zorder=5)
+    for phase in sample["phases"]:
+        colour, hatch = _phase_style(phases, phase["name"])
+        axis.axvspan(phase["begin_ns"] / 1e6, phase["end_ns"] / 1e6, ymin=1 - STRIP, facecolor=colour, hatch=hatch,
+                     edgecolor="white", linewidth=0, zorder=5)
     axis.set_title(title, fontsize=8)
     axis.tick_params(labelsize=7)
+
+
+def _legend(figure, table, phases):
+    """Only what is drawn, below the title: a row of what the panels hold and rows of what the strips do."""
+    def area(colour, hatch, label):
+        return style.plt.Rectangle((0, 0), 1, 1, facecolor=colour, hatch=hatch, edgecolor="white", label=label)
+
+    def words(text):
+        return style.plt.Line2D([], [], linestyle="none", label=text)
+
+    held = [area(c, h, label) for kind, label, c, h in KINDS if any(row[f"{kind}_mib"] for row in table)]
+    held.append(style.plt.Line2D([], [], color=style.BLACK, linestyle="--", label="checkpoint's size"))
+    if any(row["swap_mib"] for row in table):
+        held.append(style.plt.Line2D([], [], color=style.BLACK, linestyle=":", label="swap"))
+    rows = [[words("memory:"), *held]]
+    strips = [area(*_phase_style(phases, name), name) for name in phases]
+    for i in range(0, len(strips), 5):
+        rows.append([words("" if i else "strip at the top, phase:"), *strips[i:i + 5]])
+    columns = max(map(len, rows))
+    # A legend is filled column by column. Its title keeps the line of the figure's title free.
+    handles = [row[i] if i < len(row) else words("") for i in range(columns) for row in rows]
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, title=" ")
 
 
 def _series_figure(document, name, cells):
@@ -63,39 +91,38 @@ def _series_figure(document, name, cells):
     if not drawn:
         return None
     sizes = {c["name"]: number(c["size_bytes"]) / MIB for c in document["checkpoints"]}
+    table = [row for _, _, rows in drawn for row in rows]
+    phases = list(dict.fromkeys(phase["name"] for _, sample, _ in drawn for phase in sample["phases"]))
+    highest = max([sizes[cell["key"]["checkpoint"]] for cell, _, _ in drawn]
+                  + [max(row["swap_mib"], sum(row[f"{kind}_mib"] for kind, *_ in KINDS)) for row in table])
     title = f"Resident set: {name}"
     says = "Areas over time, of the sample with the median time. " + " ".join(
         f"{ratios.label(cell['key'])}: at most {max(r['rss_anon_mib'] for r in rows):.0f} MiB anonymous and "
         f"{max(r['rss_file_mib'] for r in rows):.0f} MiB of the file." for cell, _, rows in drawn)
+    if phases:
+        says += f" A strip at the top shows the phases {', '.join(phases)}, where a loader tells them."
     if others:
         says += f" Not drawn: {', '.join(others)}."
 
     def draw():
         columns = min(4, len(drawn))
         lines = -(-len(drawn) // columns)
-        figure, axes = style.canvas(1.1 + 1.7 * lines + 0.15 * bool(others), lines, columns, sharey=True)
+        figure, axes = style.canvas(1.5 + 1.7 * lines, lines, columns, sharey=True)
         for axis in axes.flat[len(drawn):]:
             axis.set_visible(False)
         for axis, (cell, sample, rows) in zip(axes.flat, drawn):
-            _draw_panel(axis, rows, sample, sizes[cell["key"]["checkpoint"]], ratios.label(cell["key"]))
-        axes.flat[0].set_ylim(bottom=0)
+            _draw_panel(axis, rows, sample, sizes[cell["key"]["checkpoint"]], ratios.label(cell["key"]), phases)
+        axes.flat[0].set_ylim(0, 1.05 * highest / (1 - STRIP))
         for axis in axes[:, 0]:
             axis.set_ylabel("MiB", fontsize=8)
         for axis in list(axes.flat)[max(0, len(drawn) - columns):len(drawn)]:
             axis.set_xlabel("ms from the start", fontsize=7)
-        if others:
-            figure.supxlabel(textwrap.fill(f"not drawn: {', '.join(others)}", 150), x=0.01, ha="left", fontsize=7,
-                             style="italic")
-        handles = [style.plt.Rectangle((0, 0), 1, 1, facecolor=c, hatch=h, edgecolor="white", label=label)
-                   for _, label, c, h in KINDS]
-        handles.append(style.plt.Line2D([], [], color=style.BLACK, linestyle="--", label="checkpoint"))
-        handles.append(style.plt.Line2D([], [], color=style.BLACK, linestyle=":", label="swap"))
-        figure.legend(handles=handles, loc="outside upper right", ncols=5)
+        _legend(figure, table, phases)
         return figure
 
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    table = [row for _, _, rows in drawn for row in rows]
-    return style.Figure(f"resident-{slug}", title, [document], SERIES, table, draw, says)
+    return style.Figure(f"resident-{slug}", title, [document], SERIES, table, draw, says,
+                        f"Not drawn: {', '.join(others)}." if others else "")
 
 
 def _peak_rows(document):

@@ -165,8 +165,10 @@ def figure(documents):
                              xytext=(3, 3), textcoords="offset points", fontsize=7)
         axes[-1].set_xlabel("milliseconds per copy, log scale (lower is better)")
         handles = [style.plt.Line2D([], [], color=c, marker=m, linestyle="none", label=label)
-                   for label, c, m in style.CASES.values()]
-        figure.legend(handles=handles, loc="outside upper right", ncols=3)
+                   for case, (label, c, m) in style.CASES.items()
+                   if any(row["case"] == case and row["status"] == "ok" for row in table)]
+        if handles:
+            figure.legend(handles=handles, loc="outside upper right", ncols=3)
         return figure
 
     return style.Figure("kernel-states", title, documents, COLUMNS, table, draw, _says(table))

@@ -85,7 +85,7 @@ def plain_ticks(figure):
 class Figure:
     """What is drawn, the table behind it, and what it shows in words."""
 
-    def __init__(self, name, title, documents, columns, rows, draw, says):
+    def __init__(self, name, title, documents, columns, rows, draw, says, note=""):
         self.name = name
         self.title = title + (" (quoted)" if all(d.quoted for d in documents) else "")
         self.documents = documents
@@ -93,6 +93,7 @@ class Figure:
         self.rows = rows
         self.draw = draw
         self.says = says
+        self.note = note
 
     def csv(self):
         out = io.StringIO()
@@ -108,7 +109,7 @@ class Figure:
         return f"{self.title}.{quoted} {self.says} Data: {sources}.\n"
 
     def footer(self):
-        lines = []
+        lines = [self.note] if self.note else []
         for document in self.documents:
             lines += document.provenance()
         return [part for line in lines for part in textwrap.wrap(line, 150)]

@@ -54,6 +54,10 @@ with tempfile.TemporaryDirectory(dir=h2d.parent) as folder:  # on the build's di
     done = subprocess.run([rig.SCRIPTS / "campaign", "--matrix", "unheard-of", "--build", h2d.parent.parent],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     check("an unknown matrix is named", done.returncode == 3 and "unheard-of" in done.stderr, done.stderr)
+    for script in ("campaign", "quickstart"):  # before anything is installed or built
+        done = subprocess.run([rig.SCRIPTS / script, "unheard-of.safetensors"], cwd=root, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False)
+        check(f"{script} names a missing checkpoint", done.returncode == 3 and "unheard-of" in done.stderr, done.stderr)
     done = subprocess.run([rig.SCRIPTS / "campaign", "--wish"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, check=False)
     check("an unknown option is usage", done.returncode == 2)

@@ -104,10 +104,42 @@ with tempfile.TemporaryDirectory() as folder:
         check("a ratio is the document's", any(r["speedup"] == str(ratio["speedup"]["median"]) for r in ratios))
     resident = [p for p in (root / "bench").glob("resident-*.csv")]
     check("resident sets are drawn over time", len(resident) == 1 and len(table(resident[0])) > 3)
+    svg = resident[0].with_suffix(".svg").read_text("utf-8")
+    check("the strip of phases is explained", all(f"<!-- {t} -->" in svg for t in ("strip at the top, phase:", "open", "transfer")))
+    check("the legend has only what is drawn", "<!-- anonymous -->" in svg and "<!-- swap -->" not in svg
+          and "<!-- shared -->" not in svg)
+    check("what is not drawn is named", "<!-- Not drawn: eager (did not fit)" in svg)
     times = table(root / "bench/load-times.csv")
     ok = next(c for c in campaign["cells"] if c["status"] == "ok")
     row = next(r for r in times if r["path"] == ok["key"]["path"])
     check("times are the document's", float(row["median_s"]) == ok["statistics"]["median_ns"] / 1e9)
+
+    # Of three samples there is no interval, in no table; and swap is in the legend where it was used.
+    few = copy.deepcopy(campaign)
+    for ratio in few["ratios"]:
+        ratio["speedup"]["n_count"] = 3
+    for cell in few["cells"]:
+        if "statistics" in cell:
+            cell["statistics"]["n_count"] = 3
+        for sample in cell["samples"]:
+            if sample.get("memory"):
+                series = sample["memory"]["series"]
+                series["swap_bytes"] = [1 << 20] * len(series["swap_bytes"])
+    (root / "few.json").write_text(json.dumps(few), "utf-8")
+    done = draw(root / "few", root / "few.json")
+    check("a campaign of few samples is drawn", done.returncode == 0, done.stderr)
+    for name in ("path-ratios", "load-times"):
+        left = [r for r in table(root / f"few/{name}.csv") if any(v for k, v in r.items() if k.startswith("ci_"))]
+        check(f"{name}.csv has no interval of three samples", not left, left)
+    check("and the words say so", "too few pairs to tell" in (root / "few/path-ratios.txt").read_text("utf-8"))
+    svg = next((root / "few").glob("resident-*.svg")).read_text("utf-8")
+    check("swap that was used is in the legend", "<!-- swap -->" in svg)
+    # Six samples have one.
+    for ratio in few["ratios"]:
+        ratio["speedup"]["n_count"] = 6
+    (root / "few.json").write_text(json.dumps(few), "utf-8")
+    draw(root / "six", root / "few.json")
+    check("six pairs have an interval", any(r["ci_low"] for r in table(root / "six/path-ratios.csv")))
 
     refused = {
         "another major version": (3, lambda d: d["schema_version"].update(major=2)),

@@ -43,6 +43,8 @@ os.environ["H2D_PYTHON"] = python
 done = rig.run(ADAPTER, "--list")
 listed = {line["loader"]: line for line in map(json.loads, done.stdout.splitlines())}
 check("all loaders are listed", len(listed) == 8, done.stderr)
+check("who lacks one is told what installs it",
+      ("scripts/python-env peers" in done.stderr) == any("unsupported" in v for v in listed.values()), done.stderr)
 check("each has a version or a reason", all("version" in v or "unsupported" in v for v in listed.values()))
 
 with tempfile.TemporaryDirectory() as folder:
