@@ -63,6 +63,15 @@ static void print_table(FILE *out, const struct h2d_command *command,
 		print_option(out, command, o);
 }
 
+static bool takes_sizes(const struct h2d_command *command)
+{
+	for (size_t i = 0; command->options && command->options[i]; i++)
+		for (const struct h2d_option *o = command->options[i]->options; o->name; o++)
+			if (o->kind == H2D_OPTION_SIZE)
+				return true;
+	return false;
+}
+
 void h2d_usage_print(FILE *out, const struct h2d_command *command, const char *name)
 {
 	fprintf(out, "Usage: h2d %s [OPTIONS]%s%s\n", name, command->arguments[0] ? " " : "",
@@ -74,6 +83,9 @@ void h2d_usage_print(FILE *out, const struct h2d_command *command, const char *n
 	for (size_t i = 0; command->options && command->options[i]; i++)
 		print_table(out, command, command->options[i]);
 	print_table(out, command, &h2d_common_options);
+	if (takes_sizes(command))
+		fputs("\nA SIZE is bytes, or a number with KiB, MiB, GiB or TiB right behind it.\n",
+		      out);
 	for (size_t i = 0; command->examples && command->examples[i].command; i++)
 		fprintf(out, "%s  %s:\n    %s\n", i ? "" : "\nExamples:\n",
 			command->examples[i].text, command->examples[i].command);
