@@ -20,6 +20,8 @@ struct builder {
 	const struct h2d_value *root;
 	struct way *ways;
 	size_t way_count;
+	bool *used; /* of each rule of `exclude`: it names some cell */
+	bool baseline_used;
 };
 
 static const json_t *list_of(const struct builder *b, const char *key)
@@ -104,28 +106,67 @@ static bool hash_of(const json_t *value, uint64_t seed, char out[17])
 	return true;
 }
 
-/* The first rule all of whose members are the cell's, or NULL. */
-static const char *excluded(const struct builder *b, const json_t *key, const char *memory)
+/* Whether all members of a rule, or of the baseline, are the cell's. */
+static bool names(const json_t *rule, const json_t *key, const char *memory)
+{
+	const char *name;
+	json_t *wish;
+	bool all = true;
+
+	json_object_foreach((json_t *)(uintptr_t)rule, name, wish)
+	{
+		const char *is = !strcmp(name, "memory_max") ? memory : h2d_get_text(key, name);
+
+		if (strcmp(name, "reason"))
+			all = all && is && !strcmp(is, json_string_value(wish));
+	}
+	return all;
+}
+
+/* The reason of the first rule that names the cell, or NULL. All that do are used. */
+static const char *excluded(struct builder *b, const json_t *key, const char *memory)
 {
 	const json_t *rules = list_of(b, "exclude");
+	const char *reason = NULL;
 
 	for (size_t i = 0; i < json_array_size(rules); i++) {
-		json_t *rule = json_array_get(rules, i), *wish;
-		const char *name;
-		bool all = true;
+		const json_t *rule = json_array_get(rules, i);
 
-		json_object_foreach(rule, name, wish)
-		{
-			const char *is =
-				!strcmp(name, "memory_max") ? memory : h2d_get_text(key, name);
-
-			if (strcmp(name, "reason"))
-				all = all && is && !strcmp(is, json_string_value(wish));
-		}
-		if (all)
-			return h2d_get_text(rule, "reason");
+		if (!names(rule, key, memory))
+			continue;
+		b->used[i] = true;
+		reason = reason ? reason : h2d_get_text(rule, "reason");
 	}
-	return NULL;
+	b->baseline_used |= names(list_of(b, "baseline"), key, memory);
+	return reason;
+}
+
+/* The command line puts other lists in the matrix's place: what a rule says of those may name
+ * nothing now. */
+static bool overridden(const struct h2d_bench_matrix *m, const json_t *rule)
+{
+	return (m->paths_given &&
+		(json_object_get(rule, "path") || json_object_get(rule, "loader"))) ||
+	       (m->checkpoints_given && json_object_get(rule, "checkpoint")) ||
+	       (m->devices_given && json_object_get(rule, "device"));
+}
+
+/* A rule that names no cell is a slip of its author's. */
+static int check_used(const struct builder *b)
+{
+	static const char none[] = "names no cell of this matrix";
+	const struct h2d_value rules = h2d_value_member(b->root, "exclude");
+	const struct h2d_value baseline = h2d_value_member(b->root, "baseline");
+
+	for (size_t i = 0; i < h2d_value_count(&rules); i++) {
+		const struct h2d_value rule = h2d_value_element(&rules, i);
+
+		if (!b->used[i] && !overridden(b->m, rule.json))
+			return h2d_value_fail(&rule, "%s", none);
+	}
+	if (baseline.json && !b->baseline_used && !overridden(b->m, baseline.json))
+		return h2d_value_fail(&baseline, "%s", none);
+	return 0;
 }
 
 static int add(struct builder *b, const struct h2d_bench_checkpoint *c, const struct way *w,
@@ -227,10 +268,16 @@ int h2d_bench_cells_make(struct h2d_bench_matrix *m, const struct h2d_value *roo
 	struct builder b = {.m = m, .root = root};
 	int rc = make_ways(&b);
 
+	b.used = h2d_mem->calloc(json_array_size(list_of(&b, "exclude")) + 1, sizeof(*b.used));
+	if (!rc && !b.used)
+		rc = h2d_fail(root->log, H2D_E_NOMEM, "out of memory");
 	if (!rc)
 		rc = make_all(&b);
 	if (!rc)
+		rc = check_used(&b);
+	if (!rc)
 		rc = hash_config(m, root->log);
+	free(b.used);
 	free(b.ways);
 	return rc;
 }

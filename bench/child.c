@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -14,7 +15,11 @@
 
 #include "core/mem.h"
 
-enum { REAP_TRIES = 6000 }; /* of 5 ms */
+enum {
+	REAP_TRIES = 6000, /* of 5 ms */
+	STRAY_TRIES = 400, /* as well */
+	STRAY_COUNT = 64,  /* in one look */
+};
 
 static void close_fd(int *fd)
 {
@@ -68,6 +73,57 @@ static int exec_result(int fd)
 	return n == (ssize_t)sizeof(err) ? -err : 0;
 }
 
+/* Children of this process, zombies too. @return how many, or -1 where the kernel does not tell
+ */
+static int own_children(pid_t *list, int room)
+{
+	char path[64];
+	int count = 0;
+	FILE *in;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	in = fopen(path, "re");
+	if (!in)
+		return -1;
+	while (count < room && fscanf(in, "%d", &list[count]) == 1)
+		count++;
+	fclose(in);
+	return count;
+}
+
+/* Whoever leaves the process group, or the session, comes to us when its parent ends. Not where
+ * we have children already, which are none of the sample's: theirs would come as well. */
+static void adopt(struct h2d_bench_child *c)
+{
+	pid_t any;
+	int already = 0;
+
+	c->adopts = own_children(&any, 1) == 0 && !prctl(PR_GET_CHILD_SUBREAPER, &already) &&
+		    !already && !prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+/* What ends gives us its own children: until there are none. */
+static void end_strays(struct h2d_bench_child *c)
+{
+	const struct timespec pause = {.tv_nsec = 5000000};
+	pid_t list[STRAY_COUNT];
+
+	for (int i = 0; c->adopts && i < STRAY_TRIES; i++) {
+		const int count = own_children(list, STRAY_COUNT);
+
+		if (count <= 0)
+			break;
+		for (int k = 0; k < count; k++) {
+			kill(list[k], SIGKILL);
+			waitpid(list[k], NULL, WNOHANG);
+		}
+		nanosleep(&pause, NULL);
+	}
+	if (c->adopts)
+		prctl(PR_SET_CHILD_SUBREAPER, 0);
+	c->adopts = false;
+}
+
 int h2d_bench_child_start(struct h2d_bench_child *c, char *const *argv, const char *folder,
 			  const char *cgroup_procs)
 {
@@ -78,6 +134,7 @@ int h2d_bench_child_start(struct h2d_bench_child *c, char *const *argv, const ch
 	c->line = h2d_mem->malloc(H2D_BENCH_LINE_BYTES + 1);
 	if (!c->line)
 		return -ENOMEM;
+	adopt(c);
 	for (int i = 0; i < 4 && !rc; i++)
 		rc = pipe2(pipes[i], O_CLOEXEC) ? -errno : 0;
 	if (!rc) {
@@ -248,6 +305,7 @@ void h2d_bench_child_finish(struct h2d_bench_child *c)
 			kill(-c->pid, SIGKILL); /* what it left behind */
 		}
 	}
+	end_strays(c);
 	close_fd(&c->in);
 	close_fd(&c->out);
 	close_fd(&c->err);

@@ -25,6 +25,7 @@ struct h2d_bench_child {
 	char tail[H2D_BENCH_STDERR_BYTES + 1];
 	size_t tail_bytes;
 	bool reaped;
+	bool adopts;	 /**< its orphans become children of this process */
 	int wait_status; /**< when reaped */
 };
 
@@ -49,7 +50,8 @@ void h2d_bench_child_next(struct h2d_bench_child *c);
 void h2d_bench_child_close_in(struct h2d_bench_child *c);
 /** Reap it if it has ended. @return true when it has */
 bool h2d_bench_child_ended(struct h2d_bench_child *c);
-/** Kill its process group, reap it, close everything. Nothing is done without one. */
+/** Kill its process group and what left that (setsid(2)), reap them, close everything. Nothing
+ * is done without one. Where this process had children before, what left the group stays. */
 void h2d_bench_child_finish(struct h2d_bench_child *c);
 
 #endif

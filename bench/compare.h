@@ -25,7 +25,7 @@ const char *h2d_compare_verdict_name(enum h2d_compare_verdict v);
 
 struct h2d_compare_opts {
 	double margin;	    /**< what counts as the same: a ratio within 1/(1+m) … 1+m */
-	double alpha;	    /**< of the rank test */
+	double alpha;	    /**< of the rank tests of all cells together (Holm) */
 	uint64_t min_count; /**< samples on each side below which nothing is said */
 	uint64_t seed;
 	const char *const *require; /**< environment facts that must agree, by name … */
@@ -40,8 +40,14 @@ struct h2d_compare_side {
 	const char *status, *fingerprint; /**< live with the document; the latter or NULL */
 	double *times;			  /**< ns, owned */
 	size_t count;
-	int64_t windows;     /**< most of any sample; -1: unknown */
-	const char *verdict; /**< of the document or a kernel; then there is nothing else */
+	int64_t windows; /**< most of any sample; -1: none tells */
+	bool uncounted;	 /**< some sample does not tell its windows */
+	uint64_t bytes;	 /**< loaded by every sample; 0: unknown */
+	/** How every sample ran, borrowed; NULL: unknown, or not alike. */
+	const json_t *scheduling;
+	bool mixed;		 /**< they were not scheduled alike */
+	const char *accelerator; /**< of a guest; NULL: unknown, or several */
+	const char *verdict;	 /**< of the document or a kernel; then there is nothing else */
 };
 
 struct h2d_compare_cell {
@@ -50,15 +56,21 @@ struct h2d_compare_cell {
 	struct h2d_compare_side a, b;
 	enum h2d_compare_verdict verdict;
 	char reason[320];
-	bool tested; /**< ratio and rank are there */
+	bool timed;	   /**< its times decide */
+	bool windows_only; /**< "same" of its windows: the times were not compared */
+	bool tested;	   /**< ratio and rank are there */
+	bool adjusted;	   /**< and p_adjusted, by which it is judged */
 	struct h2d_ratio ratio;
 	struct h2d_rank_test rank;
+	double p_adjusted; /**< of the rank test, for the number of cells (Holm) */
 };
 
 struct h2d_compare_difference {
 	const char *name;
 	char a[160], b[160];
 	bool required;
+	bool untold;   /**< neither tells what every document does */
+	bool of_cells; /**< the cells that differ are found one by one */
 };
 
 enum { H2D_COMPARE_DIFFERENCES = 16 };
@@ -77,14 +89,21 @@ struct h2d_compare {
 	struct h2d_compare_difference differences[H2D_COMPARE_DIFFERENCES];
 	size_t difference_count;
 	size_t counts[H2D_COMPARE_VERDICTS];
+	size_t windows_only_count;
+	bool nothing_measured;		  /**< no cell has been in both */
 	enum h2d_compare_verdict verdict; /**< of all */
 };
 
 /** Names of environment facts, ended by NULL. */
 const char *const *h2d_compare_fact_names(void);
 /** Whether a fact must agree. In the laboratory's guests windows are counted, whatever the host
- *  is: nothing is required there but what is asked for. */
+ *  is: nothing is required there but what is asked for, and what h2d_compare_apart() says. */
 bool h2d_compare_requires(const struct h2d_compare *c, const char *name);
+/** What makes the times of a cell those of two machines although its windows can be compared
+ *  (guests: accelerator and processor); NULL: nothing. */
+const char *h2d_compare_apart(const struct h2d_compare *c, const struct h2d_compare_cell *cell);
+/** Whether a cell's samples were scheduled alike, in both documents. */
+bool h2d_compare_scheduled_alike(const struct h2d_compare_cell *cell);
 
 /**
  * Read and compare two documents.
@@ -96,8 +115,8 @@ int h2d_compare_files(const char *a, const char *b, const struct h2d_compare_opt
 		      const struct h2d_log *log, struct h2d_compare *out);
 void h2d_compare_release(struct h2d_compare *c);
 
-/** Judge the times of two sets alone. Pure but for memory. @return 0 or H2D_E_NOMEM */
-int h2d_compare_judge(struct h2d_compare_cell *cell, const struct h2d_compare_opts *opts);
+/** Whether a cell says nothing: undecided, or left out of both. */
+bool h2d_compare_silent(const struct h2d_compare_cell *cell);
 
 /** Members of an h2d.bench-compare, after the envelope; `status` is the exit status. */
 void h2d_compare_write(struct h2d_json *j, const struct h2d_compare *c, int status,
@@ -109,6 +128,8 @@ void h2d_compare_junit(FILE *out, const struct h2d_compare *c);
 
 /* Parts of h2d_compare_files(). */
 int h2d_compare_read(struct h2d_compare *c, const struct h2d_log *log);
+/** The verdict of every cell. @return 0 or H2D_E_NOMEM */
+int h2d_compare_judge(struct h2d_compare *c);
 /** Member that has to be there, a whole number from `least` to 2^53. */
 int h2d_compare_number(const struct h2d_value *of, const char *key, uint64_t least,
 		       uint64_t *out);
@@ -118,7 +139,7 @@ int h2d_compare_room(const struct h2d_value *samples, struct h2d_compare_side *s
 int h2d_compare_blocks(const struct h2d_value *samples);
 /** The time of an ok sample of an h2d.bench; fail where its members cannot be true together:
  *  wall_ns below load_ns, repeats_ns whose shortest is another time or which do not fit into
- *  wall_ns, a throughput of no bytes. */
+ *  wall_ns, a throughput of no bytes. `cell` may be of no JSON. */
 int h2d_compare_sample(const struct h2d_value *cell, const struct h2d_value *sample,
 		       double *out);
 void h2d_compare_environments(struct h2d_compare *c);

@@ -11,25 +11,27 @@
  * tool. */
 struct fact {
 	const char *name;
-	bool required;
+	bool required,
+		told; /* told: by every document; where neither tells, nothing is known */
 	const char *members[4];
 };
 
 static const struct fact facts[] = {
-	{"cpu", true, {"cpu.model", "cpu.allowed_count"}},
-	{"memory", true, {"memory.total_bytes"}},
-	{"gpu", true, {"gpus"}},
-	{"storage", true, {"storage.filesystem", "storage.device"}},
-	{"scheduling", true, {"scheduling"}},
-	{"build", true, {"tool:build_type", "tool:sanitizers"}},
-	{"kernel", false, {"kernel.release", "kernel.version"}},
-	{"distribution", false, {"distribution.id", "distribution.version_id"}},
+	{"cpu", true, true, {"cpu.model", "cpu.allowed_count"}},
+	{"memory", true, true, {"memory.total_bytes"}},
+	{"gpu", true, false, {"gpus"}},
+	{"storage", true, false, {"storage.filesystem", "storage.device"}},
+	{"scheduling", true, false, {NULL}}, /* of samples, not of the environment */
+	{"build", true, true, {"tool:build_type", "tool:sanitizers"}},
+	{"kernel", false, false, {"kernel.release", "kernel.version"}},
+	{"distribution", false, false, {"distribution.id", "distribution.version_id"}},
 	{"driver",
 	 false,
+	 false,
 	 {"amdgpu.version", "amdgpu.srcversion", "nvidia.version", "nvidia.srcversion"}},
-	{"huge_pages", false, {"transparent_huge_pages.enabled"}},
-	{"h2d", false, {"tool:version", "tool:git"}},
-	{"compiler", false, {"tool:compiler"}},
+	{"huge_pages", false, false, {"transparent_huge_pages.enabled"}},
+	{"h2d", false, false, {"tool:version", "tool:git"}},
+	{"compiler", false, false, {"tool:compiler"}},
 };
 enum { FACTS = sizeof(facts) / sizeof(facts[0]) };
 
@@ -83,25 +85,6 @@ static json_t *gpus_of(const json_t *list)
 	return out;
 }
 
-/* How the measured processes ran: of the first that tells. All of a campaign run alike. */
-static json_t *scheduling_of(const json_t *document)
-{
-	const json_t *cells = json_object_get(document, "cells");
-
-	for (size_t i = 0; i < json_array_size(cells); i++) {
-		const json_t *samples = json_object_get(json_array_get(cells, i), "samples");
-
-		for (size_t k = 0; k < json_array_size(samples); k++) {
-			json_t *found =
-				json_object_get(json_array_get(samples, k), "scheduling");
-
-			if (json_is_object(found))
-				return json_incref(found);
-		}
-	}
-	return NULL;
-}
-
 /* @return a new reference, or NULL where the document does not tell */
 static json_t *member_of(const json_t *document, const char *member)
 {
@@ -114,8 +97,6 @@ static json_t *member_of(const json_t *document, const char *member)
 			json_object_get(json_object_get(document, "tool"), member + 5));
 	if (!strcmp(member, "gpus"))
 		return gpus_of(json_object_get(env, "gpus"));
-	if (!strcmp(member, "scheduling"))
-		return scheduling_of(document);
 	snprintf(group, sizeof(group), "%.*s", (int)(dot - member), member);
 	return json_incref(json_object_get(json_object_get(env, group), dot + 1));
 }
@@ -144,29 +125,96 @@ static void describe(const json_t *value, char *out, size_t cap)
 	free(text);
 }
 
+static void note(struct h2d_compare *c, const char *name, const json_t *a, const json_t *b)
+{
+	struct h2d_compare_difference *d = &c->differences[c->difference_count];
+
+	if (c->difference_count == H2D_COMPARE_DIFFERENCES)
+		return;
+	d->name = name;
+	describe(a, d->a, sizeof(d->a));
+	describe(b, d->b, sizeof(d->b));
+	d->untold = !a && !b;
+	d->required = h2d_compare_requires(c, name);
+	c->difference_count++;
+}
+
+static bool known(const json_t *value)
+{
+	return value && !json_is_null(value);
+}
+
+static void compare_fact(struct h2d_compare *c, const struct fact *f)
+{
+	bool differs = false, told = false;
+
+	for (size_t k = 0; k < 4 && f->members[k] && !differs; k++) {
+		json_t *a = member_of(c->a, f->members[k]), *b = member_of(c->b, f->members[k]);
+
+		/* What neither tells is no difference; what one tells is. */
+		told |= known(a) || known(b);
+		differs = (known(a) || known(b)) && !alike(f->members[k], a, b);
+		if (differs)
+			note(c, f->name, a, b);
+		json_decref(a);
+		json_decref(b);
+	}
+	if (!told && f->told)
+		note(c, f->name, NULL, NULL);
+}
+
+bool h2d_compare_scheduled_alike(const struct h2d_compare_cell *cell)
+{
+	const json_t *a = cell->a.scheduling, *b = cell->b.scheduling;
+
+	if (!cell->a.there || !cell->b.there || !cell->a.count || !cell->b.count)
+		return true;
+	if (cell->a.mixed || cell->b.mixed)
+		return false;
+	return a && b ? json_equal(a, b) : a == b;
+}
+
+/* Loaders may schedule themselves, so that cells of one campaign differ. The first is named. */
+static void compare_scheduling(struct h2d_compare *c)
+{
+	json_t *mixed = json_string("not alike");
+
+	for (size_t i = 0; i < c->cell_count; i++) {
+		const struct h2d_compare_cell *cell = &c->cells[i];
+		const size_t before = c->difference_count;
+
+		if (h2d_compare_scheduled_alike(cell))
+			continue;
+		note(c, "scheduling", cell->a.mixed ? mixed : cell->a.scheduling,
+		     cell->b.mixed ? mixed : cell->b.scheduling);
+		if (c->difference_count > before)
+			c->differences[before].of_cells = true;
+		break;
+	}
+	json_decref(mixed);
+}
+
+const char *h2d_compare_apart(const struct h2d_compare *c, const struct h2d_compare_cell *cell)
+{
+	const char *a = cell->a.accelerator, *b = cell->b.accelerator;
+
+	if (c->kind != H2D_COMPARE_LAB)
+		return NULL;
+	if (!a || !b || strcmp(a, b))
+		return "accelerator";
+	if (in_list(c->opts.ignore, c->opts.ignore_count, "cpu"))
+		return NULL;
+	for (size_t i = 0; i < c->difference_count; i++)
+		if (!strcmp(c->differences[i].name, "cpu"))
+			return "cpu";
+	return NULL;
+}
+
 void h2d_compare_environments(struct h2d_compare *c)
 {
-	for (size_t i = 0; i < FACTS; i++) {
-		bool differs = false;
-
-		for (size_t k = 0; k < 4 && facts[i].members[k] && !differs; k++) {
-			json_t *a = member_of(c->a, facts[i].members[k]);
-			json_t *b = member_of(c->b, facts[i].members[k]);
-			struct h2d_compare_difference *d = &c->differences[c->difference_count];
-
-			/* What neither tells is no difference; what one tells is. */
-			differs = (a && !json_is_null(a)) || (b && !json_is_null(b))
-					  ? !alike(facts[i].members[k], a, b)
-					  : false;
-			if (differs && c->difference_count < H2D_COMPARE_DIFFERENCES) {
-				d->name = facts[i].name;
-				describe(a, d->a, sizeof(d->a));
-				describe(b, d->b, sizeof(d->b));
-				d->required = h2d_compare_requires(c, d->name);
-				c->difference_count++;
-			}
-			json_decref(a);
-			json_decref(b);
-		}
-	}
+	for (size_t i = 0; i < FACTS; i++)
+		if (facts[i].members[0])
+			compare_fact(c, &facts[i]);
+		else
+			compare_scheduling(c);
 }

@@ -23,6 +23,11 @@ static int read_status(const struct h2d_value *v, const char **out)
 	return h2d_value_fail(v, "'%.32s' is no status", *out);
 }
 
+static bool known(const json_t *value)
+{
+	return value && !json_is_null(value);
+}
+
 /* A time that has to be there. */
 static int read_time(const struct h2d_value *sample, const char *key, double *out)
 {
@@ -35,11 +40,34 @@ static int read_time(const struct h2d_value *sample, const char *key, double *ou
 
 /* ---- h2d.bench ---- */
 
+/* All samples of a cell load the same bytes; how they were scheduled is told of each. */
+static int read_circumstances(const struct h2d_value *sample, struct h2d_compare_side *side,
+			      bool first)
+{
+	const struct h2d_value loaded = h2d_value_member(sample, "loaded_bytes");
+	const json_t *how = json_object_get(sample->json, "scheduling");
+	uint64_t bytes = 0;
+	int rc = known(loaded.json) ? h2d_compare_number(sample, "loaded_bytes", 0, &bytes) : 0;
+
+	if (!rc && bytes && side->bytes && bytes != side->bytes)
+		return h2d_value_fail(&loaded, "other samples of the cell loaded %llu",
+				      (unsigned long long)side->bytes);
+	side->bytes = bytes ? bytes : side->bytes;
+	how = json_is_object(how) ? how : NULL;
+	if (first)
+		side->scheduling = how;
+	else if (how && side->scheduling ? !json_equal(how, side->scheduling)
+					 : how != side->scheduling)
+		side->mixed = true;
+	return rc;
+}
+
 static int read_bench_side(const struct h2d_value *cell, struct h2d_compare_side *side)
 {
 	const struct h2d_value status = h2d_value_member(cell, "status");
 	const struct h2d_value samples = h2d_value_member(cell, "samples");
 	int rc = read_status(&status, &side->status);
+	bool ok;
 
 	side->windows = -1;
 	if (!rc)
@@ -54,8 +82,13 @@ static int read_bench_side(const struct h2d_value *cell, struct h2d_compare_side
 		const char *word;
 
 		rc = read_status(&of, &word);
-		if (!rc && !strcmp(word, "ok"))
+		ok = !rc && !strcmp(word, "ok");
+		if (ok)
+			rc = read_circumstances(&s, side, !side->count);
+		if (ok && !rc)
 			rc = h2d_compare_sample(cell, &s, &side->times[side->count++]);
+		else if (!rc && !strcmp(side->status, "ok"))
+			rc = h2d_value_fail(&of, "is '%s' in a cell that is ok", word);
 	}
 	if (!rc && !strcmp(side->status, "ok") && !side->count)
 		rc = h2d_value_fail(&samples, "of a cell that is ok holds none that is");
@@ -114,7 +147,6 @@ static int read_repro_side(const struct h2d_value *cell, struct h2d_compare_side
 {
 	const struct h2d_value state = h2d_value_member(cell, "state");
 	const struct h2d_value samples = h2d_value_member(cell, "samples");
-	bool counted = true;
 	const char *word;
 	int rc = h2d_value_text(&state, NULL, &word);
 
@@ -130,14 +162,12 @@ static int read_repro_side(const struct h2d_value *cell, struct h2d_compare_side
 		const json_t *windows = json_object_get(s.json, "windows");
 
 		rc = read_time(&s, "elapsed_ns", &side->times[side->count++]);
-		counted &= json_is_integer(windows);
+		side->uncounted |= !json_is_integer(windows);
 		if (!rc && json_is_integer(windows) && json_integer_value(windows) < 0)
 			rc = h2d_value_fail(&s, "windows is negative");
-		if (json_integer_value(windows) > side->windows)
+		if (json_is_integer(windows) && json_integer_value(windows) > side->windows)
 			side->windows = json_integer_value(windows);
 	}
-	if (!counted || !side->count)
-		side->windows = -1;
 	if (!rc && !strcmp(side->status, "ok") && !side->count)
 		rc = h2d_value_fail(&samples, "of a measured cell is empty");
 	return rc;
@@ -162,21 +192,40 @@ static int repro_key(const struct h2d_value *cell, const json_t *document, json_
 
 /* ---- h2d.lab ---- */
 
-static int read_lab_side(const struct h2d_value *cell, struct h2d_compare_side *side)
+/* The one accelerator of all guests that the cell ran in, else NULL. */
+static void read_guest(const json_t *kernel, struct h2d_compare_side *side)
+{
+	const char *accelerator = h2d_get_text(json_object_get(kernel, "guest"), "accelerator");
+
+	if (!side->there)
+		side->accelerator = accelerator;
+	else if (side->accelerator && accelerator && strcmp(side->accelerator, accelerator))
+		side->accelerator = NULL;
+}
+
+/* Repeats are cells of the same key: it is ok where all of them are. */
+static int read_lab_side(const struct h2d_value *cell, const json_t *kernel,
+			 struct h2d_compare_side *side)
 {
 	const struct h2d_value status = h2d_value_member(cell, "status");
 	const json_t *windows = json_object_get(cell->json, "windows");
+	const char *word;
 	double *grown;
-	int rc = read_status(&status, &side->status);
+	int rc = read_status(&status, &word);
 
-	if (rc || strcmp(side->status, "ok"))
+	if (rc)
 		return rc;
-	/* Repeats are cells of the same key. */
+	read_guest(kernel, side);
+	if (!side->status || !strcmp(side->status, "ok"))
+		side->status = word;
+	if (strcmp(word, "ok"))
+		return 0;
 	grown = h2d_mem->realloc(side->times, (side->count + 1) * sizeof(*grown));
 	if (!grown)
 		return h2d_fail(cell->log, H2D_E_NOMEM, "out of memory");
 	side->times = grown;
 	rc = read_time(cell, "elapsed_ns", &side->times[side->count++]);
+	side->uncounted |= !json_is_integer(windows);
 	if (!rc && json_is_integer(windows) && json_integer_value(windows) < 0)
 		rc = h2d_value_fail(cell, "windows is negative");
 	if (json_is_integer(windows) && json_integer_value(windows) > side->windows)
@@ -277,8 +326,9 @@ static int take(struct h2d_compare *c, const struct h2d_value *v, json_t *key,
 	return 0;
 }
 
-/* `release`: of the kernel, where a document of the laboratory has several. */
-static int read_cell(struct h2d_compare *c, const struct h2d_value *v, const json_t *document,
+/* `of`: the document, or the kernel of one of the laboratory; `release`: the kernel's, where it
+ * has several. */
+static int read_cell(struct h2d_compare *c, const struct h2d_value *v, const json_t *of,
 		     const char *release, bool is_b)
 {
 	const char *fingerprint = NULL;
@@ -286,7 +336,7 @@ static int read_cell(struct h2d_compare *c, const struct h2d_value *v, const jso
 	struct h2d_compare_side *side;
 	json_t *key = NULL;
 	int rc = c->kind == H2D_COMPARE_BENCH	? bench_key(v, &key, &fingerprint)
-		 : c->kind == H2D_COMPARE_REPRO ? repro_key(v, document, &key)
+		 : c->kind == H2D_COMPARE_REPRO ? repro_key(v, of, &key)
 						: lab_key(v, release, &key);
 
 	if (!rc)
@@ -296,17 +346,17 @@ static int read_cell(struct h2d_compare *c, const struct h2d_value *v, const jso
 	side = is_b ? &cell->b : &cell->a;
 	if (side->there && c->kind != H2D_COMPARE_LAB)
 		return h2d_value_fail(v, "is there twice: %s", cell->name);
-	side->there = true;
 	rc = c->kind == H2D_COMPARE_BENCH   ? read_bench_side(v, side)
 	     : c->kind == H2D_COMPARE_REPRO ? read_repro_side(v, side)
-					    : read_lab_side(v, side);
+					    : read_lab_side(v, of, side);
+	side->there = true;
 	/* Equal names of unequal files are to be told, not left unmatched. */
 	side->fingerprint = fingerprint;
 	return rc;
 }
 
-static int read_cells(struct h2d_compare *c, const struct h2d_value *of, const json_t *document,
-		      const char *release, bool is_b)
+static int read_cells(struct h2d_compare *c, const struct h2d_value *of, const char *release,
+		      bool is_b)
 {
 	const struct h2d_value cells = h2d_value_member(of, "cells");
 	int rc = h2d_value_array(&cells, false);
@@ -318,7 +368,7 @@ static int read_cells(struct h2d_compare *c, const struct h2d_value *of, const j
 	for (size_t i = 0; i < h2d_value_count(&cells) && !rc; i++) {
 		const struct h2d_value cell = h2d_value_element(&cells, i);
 
-		rc = read_cell(c, &cell, document, release, is_b);
+		rc = read_cell(c, &cell, of->json, release, is_b);
 	}
 	return rc;
 }
@@ -364,7 +414,7 @@ static int read_kernels(struct h2d_compare *c, const struct h2d_value *root, boo
 		if (!release)
 			release = h2d_get_text(kernel.json, "request");
 		release = by_release(c) ? release ? release : "unknown" : NULL;
-		rc = read_cells(c, &kernel, root->json, release, is_b);
+		rc = read_cells(c, &kernel, release, is_b);
 		if (!rc)
 			rc = read_verdict(c, &kernel, release, is_b);
 	}
@@ -380,7 +430,7 @@ static int read_document(struct h2d_compare *c, json_t *document, const char *pa
 	if (!rc && c->kind == H2D_COMPARE_LAB)
 		return read_kernels(c, &root, is_b);
 	if (!rc)
-		rc = read_cells(c, &root, document, NULL, is_b);
+		rc = read_cells(c, &root, NULL, is_b);
 	if (!rc && c->kind == H2D_COMPARE_REPRO)
 		rc = read_verdict(c, &root, NULL, is_b);
 	return rc;

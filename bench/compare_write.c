@@ -43,6 +43,8 @@ static void write_cell(struct h2d_json *j, const struct h2d_compare_cell *c)
 	h2d_value_write(j, "key", c->key, false);
 	h2d_json_string(j, "verdict", h2d_compare_verdict_name(c->verdict));
 	h2d_json_string(j, "reason", c->reason);
+	if (c->windows_only)
+		h2d_json_bool(j, "windows_only", true);
 	write_side(j, "a", &c->a);
 	write_side(j, "b", &c->b);
 	if (c->tested) {
@@ -55,6 +57,8 @@ static void write_cell(struct h2d_json *j, const struct h2d_compare_cell *c)
 		h2d_json_string(j, "name", "mann_whitney");
 		h2d_json_double(j, "u", c->rank.u);
 		h2d_json_double(j, "p", c->rank.p);
+		if (c->adjusted)
+			h2d_json_double(j, "p_adjusted", c->p_adjusted);
 		h2d_json_bool(j, "exact", c->rank.exact);
 		h2d_json_object_end(j);
 		h2d_json_object_begin(j, "effect");
@@ -121,6 +125,7 @@ void h2d_compare_write(struct h2d_json *j, const struct h2d_compare *c, int stat
 		snprintf(key, sizeof(key), "%s_count", h2d_compare_verdict_name(v));
 		h2d_json_u64(j, key, c->counts[v]);
 	}
+	h2d_json_u64(j, "windows_only_count", c->windows_only_count);
 	h2d_json_object_end(j);
 	h2d_json_object_begin(j, "verdict");
 	h2d_json_string(j, "value", h2d_compare_verdict_name(c->verdict));
@@ -174,6 +179,9 @@ void h2d_compare_markdown(FILE *out, const struct h2d_compare *c)
 		put_markdown(out, cell->reason);
 		fputs(" |\n", out);
 	}
+	if (c->windows_only_count)
+		fprintf(out, "\nCells of which windows alone were compared, not times: %zu.\n",
+			c->windows_only_count);
 	if (c->difference_count)
 		fputs("\nThe environments differ:\n\n", out);
 	for (size_t i = 0; i < c->difference_count; i++) {
@@ -213,19 +221,21 @@ static void put_xml(FILE *out, const char *text)
 
 void h2d_compare_junit(FILE *out, const struct h2d_compare *c)
 {
+	size_t silent = 0;
+
+	for (size_t i = 0; i < c->cell_count; i++)
+		silent += h2d_compare_silent(&c->cells[i]);
 	fprintf(out,
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 		"<testsuite name=\"h2d bench compare\" tests=\"%zu\" failures=\"%zu\" "
 		"errors=\"0\" skipped=\"%zu\">\n",
 		c->cell_count,
-		c->counts[H2D_COMPARE_REGRESSED] + c->counts[H2D_COMPARE_MISSING],
-		c->counts[H2D_COMPARE_INCONCLUSIVE] + c->counts[H2D_COMPARE_INCOMPARABLE]);
+		c->counts[H2D_COMPARE_REGRESSED] + c->counts[H2D_COMPARE_MISSING], silent);
 	for (size_t i = 0; i < c->cell_count; i++) {
 		const struct h2d_compare_cell *cell = &c->cells[i];
 		const bool failed = cell->verdict == H2D_COMPARE_REGRESSED ||
 				    cell->verdict == H2D_COMPARE_MISSING;
-		const bool skipped = cell->verdict == H2D_COMPARE_INCONCLUSIVE ||
-				     cell->verdict == H2D_COMPARE_INCOMPARABLE;
+		const bool skipped = h2d_compare_silent(cell);
 
 		fprintf(out, "  <testcase classname=\"h2d.%s\" name=\"",
 			h2d_compare_kind_name(c->kind));

@@ -497,9 +497,9 @@ static json_t *texts(const char *const *words, size_t count)
 	return list;
 }
 
-static void override(json_t *root, const struct h2d_bench_overrides *o)
+static void override(struct h2d_bench_matrix *m, const struct h2d_bench_overrides *o)
 {
-	json_t *list;
+	json_t *root = m->json, *list;
 
 	if (o->checkpoint_count) {
 		list = json_array();
@@ -514,6 +514,9 @@ static void override(json_t *root, const struct h2d_bench_overrides *o)
 		json_object_set_new(root, "paths", texts(o->paths, o->path_count));
 	if (o->device_count)
 		json_object_set_new(root, "devices", texts(o->devices, o->device_count));
+	m->paths_given = o->path_count;
+	m->devices_given = o->device_count;
+	m->checkpoints_given = o->checkpoint_count;
 }
 
 int h2d_bench_matrix_read(const char *path, const struct h2d_bench_overrides *overrides,
@@ -533,7 +536,7 @@ int h2d_bench_matrix_read(const char *path, const struct h2d_bench_overrides *ov
 		return h2d_fail(log, H2D_E_NOMEM, "out of memory");
 	root.json = out->json;
 	if (overrides && json_is_object(out->json))
-		override(out->json, overrides);
+		override(out, overrides);
 	rc = check_scalars(out, &root);
 	if (!rc)
 		rc = check_lists(&root);

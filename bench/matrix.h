@@ -40,6 +40,7 @@ struct h2d_bench_matrix {
 	const char *name;
 	uint64_t seed, block_count, timeout_s;
 	bool verify, drop_caches, settle;
+	bool paths_given, devices_given, checkpoints_given; /**< instead of the matrix's own */
 	struct h2d_bench_schedule schedule;
 	double cold_max_pct, warm_min_pct, partial_tolerance_pct;
 	struct h2d_bench_checkpoint *checkpoints;

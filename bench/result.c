@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/matrix.h"
 #include "bench/stats.h"
 #include "core/mem.h"
 
@@ -221,8 +222,21 @@ static int write_cells(struct h2d_json *j, const json_t *start, const json_t *ce
 	return rc;
 }
 
+/* The key has the limit in bytes, the baseline as the matrix says it. */
+static void limit_memory(json_t *key, const char *text, const json_t *start)
+{
+	uint64_t bytes;
+
+	if (!text || h2d_bench_memory_parse(text, size_of(start, key), &bytes))
+		return;
+	if (bytes)
+		json_object_set_new(key, "memory_max_bytes", json_integer((json_int_t)bytes));
+	else
+		json_object_del(key, "memory_max_bytes");
+}
+
 /* The cell whose key is that of `cell` but for the members of the baseline. */
-static const json_t *baseline_of(const json_t *cells, const json_t *cell,
+static const json_t *baseline_of(const json_t *start, const json_t *cells, const json_t *cell,
 				 const json_t *baseline)
 {
 	json_t *wanted = json_deep_copy(json_object_get(cell, "key")), *value;
@@ -230,7 +244,12 @@ static const json_t *baseline_of(const json_t *cells, const json_t *cell,
 	const char *name;
 
 	json_object_foreach((json_t *)(uintptr_t)baseline, name, value)
-		json_object_set(wanted, name, value);
+	{
+		if (!strcmp(name, "memory_max"))
+			limit_memory(wanted, json_string_value(value), start);
+		else
+			json_object_set(wanted, name, value);
+	}
 	/* A baseline that is another loader has no options of this one. */
 	for (size_t i = 0; i < json_array_size(cells) && !found; i++)
 		if (json_equal(json_object_get(json_array_get(cells, i), "key"), wanted))
@@ -304,7 +323,7 @@ static int write_ratios(struct h2d_json *j, const json_t *start, const json_t *c
 	h2d_json_array_begin(j, "ratios");
 	for (size_t i = 0; baseline && i < json_array_size(cells) && !rc; i++) {
 		const json_t *cell = json_array_get(cells, i);
-		const json_t *base = baseline_of(cells, cell, baseline);
+		const json_t *base = baseline_of(start, cells, cell, baseline);
 
 		if (base && base != cell)
 			rc = write_ratio(j, cell, base, seed + i);

@@ -9,6 +9,7 @@
 
 #include "bench/conditions.h"
 #include "bench/result.h"
+#include "bench/resume.h"
 #include "bench/sample.h"
 #include "bench/stats.h"
 #include "core/mem.h"
@@ -94,6 +95,7 @@ static int log_start(struct campaign *c)
 	h2d_json_string(&j, "event", "run_started");
 	h2d_json_string(&j, "time_utc", now);
 	h2d_bench_conditions_write(&j, "conditions", NULL);
+	h2d_bench_runner_write(&j, "runner", c->o->self);
 	h2d_json_object_begin(&j, "campaign");
 	h2d_json_string(&j, "name", m->name);
 	h2d_json_u64(&j, "seed", m->seed);
@@ -114,49 +116,6 @@ static int log_start(struct campaign *c)
 	return h2d_bench_event_end(&c->events, &j, c->log);
 }
 
-/* What must not change between the parts of one campaign. */
-static int same_machine(const struct campaign *c, const json_t *begun)
-{
-	static const struct {
-		const char *group, *key;
-	} facts[] = {{"kernel", "release"},
-		     {"kernel", "version"},
-		     {"cpu", "model"},
-		     {"memory", "total_bytes"}};
-	const struct h2d_environment env = {.redact = true};
-	const json_t *then = json_object_get(begun, "environment");
-	struct h2d_json j;
-	json_t *here;
-	char *text;
-	int rc = 0;
-
-	h2d_json_init_memory(&j, false);
-	h2d_json_object_begin(&j, NULL);
-	h2d_environment_write(&j, "environment", &env);
-	h2d_json_object_end(&j);
-	h2d_json_finish(&j);
-	text = h2d_json_take(&j);
-	here = text ? json_loads(text, 0, NULL) : NULL;
-	free(text);
-	if (!here)
-		return h2d_fail(c->log, H2D_E_NOMEM, "out of memory");
-	for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]) && !rc; i++) {
-		const json_t *a =
-			json_object_get(json_object_get(then, facts[i].group), facts[i].key);
-		const json_t *b = json_object_get(
-			json_object_get(json_object_get(here, "environment"), facts[i].group),
-			facts[i].key);
-
-		if (a && b && !json_equal(a, b))
-			rc = h2d_fail(c->log, H2D_E_FORMAT,
-				      "%s: begun on another machine or kernel: %s.%s differs; "
-				      "take another --out",
-				      c->events.path, facts[i].group, facts[i].key);
-	}
-	json_decref(here);
-	return rc;
-}
-
 static int check_start(const struct campaign *c, const json_t *begun)
 {
 	const struct h2d_value v = {
@@ -175,7 +134,8 @@ static int check_start(const struct campaign *c, const json_t *begun)
 				"(--blocks, --seed and such) or changed checkpoints; take "
 				"another --out",
 				c->events.path);
-	return same_machine(c, begun);
+	return h2d_bench_resume_check(begun, c->events.path, c->o->tool, c->o->self,
+				      c->m->checkpoints[0].path, c->log);
 }
 
 static int decide(struct h2d_bench_cell *cell, const char *status, const char *reason)
@@ -199,7 +159,7 @@ static int replay(struct campaign *c)
 {
 	json_t *line;
 	size_t i;
-	int rc = check_start(c, json_array_get(c->events.lines, 0));
+	int unknown = 0, rc = check_start(c, json_array_get(c->events.lines, 0));
 
 	json_array_foreach(c->events.lines, i, line)
 	{
@@ -215,18 +175,19 @@ static int replay(struct campaign *c)
 			rc = h2d_fail(c->log, H2D_E_FORMAT, "%s: line %zu: no cell %s",
 				      c->events.path, i + 1, id);
 		else if (cell && !strcmp(event, "sample")) {
-			if (!status || block >= c->m->block_count)
-				rc = h2d_fail(c->log, H2D_E_FORMAT,
-					      "%s: line %zu: a sample without status or block",
-					      c->events.path, i + 1);
-			else if (!cell->done[block]) {
+			rc = h2d_bench_resume_sample(line, cell, c->m->block_count,
+						     c->events.path, i + 1, c->log);
+			if (!rc && !cell->done[block]) {
 				cell->done[block] = 1;
 				c->out->kept_count++;
 			}
 			if (!rc && strcmp(status, "ok"))
-				rc = decide(cell, status, h2d_get_text(sample, "reason"));
+				unknown = decide(cell, status, h2d_get_text(sample, "reason"));
 		} else if (cell && !strcmp(event, "cell_finished") && status)
-			rc = decide(cell, status, h2d_get_text(line, "reason"));
+			unknown = decide(cell, status, h2d_get_text(line, "reason"));
+		if (!rc && unknown)
+			rc = h2d_fail(c->log, unknown, "%s: line %zu: '%.32s' is no status",
+				      c->events.path, i + 1, status);
 	}
 	return rc;
 }

@@ -38,8 +38,9 @@ struct h2d_bench_outcome {
 /**
  * Run (or go on with) a campaign and write its result.
  * @return 0; H2D_E_CANCELLED (the log can be gone on from); H2D_E_UNAVAILABLE (another campaign
- *         is running); H2D_E_FORMAT (the log belongs to another matrix or machine, or is
- *         damaged); H2D_E_IO (for example a full disk), H2D_E_PERMISSION, H2D_E_NOMEM
+ *         is running); H2D_E_FORMAT (the log belongs to another matrix, machine, build or
+ *         scheduling, or is damaged); H2D_E_IO (for example a full disk), H2D_E_PERMISSION,
+ * H2D_E_NOMEM
  */
 int h2d_bench_run(struct h2d_bench_matrix *m, const struct h2d_bench_run_opts *opts,
 		  struct h2d_bench_outcome *out);

@@ -261,6 +261,39 @@ int h2d_rank_test_of(const double *a, size_t n, const double *b, size_t m,
 	return rc;
 }
 
+struct placed {
+	double value;
+	size_t place;
+};
+
+static int by_placed(const void *a, const void *b)
+{
+	return ascending(&((const struct placed *)a)->value,
+			 &((const struct placed *)b)->value);
+}
+
+/* The smallest p is multiplied by their number, the next by one less …, and none becomes less
+ * than one before it. */
+int h2d_holm(double *p, size_t count)
+{
+	struct placed *sorted = h2d_mem->calloc(count + 1, sizeof(*sorted));
+	double most = 0;
+
+	if (!sorted)
+		return H2D_E_NOMEM;
+	for (size_t i = 0; i < count; i++)
+		sorted[i] = (struct placed){p[i], i};
+	qsort(sorted, count, sizeof(*sorted), by_placed);
+	for (size_t i = 0; i < count; i++) {
+		const double value = sorted[i].value * (double)(count - i);
+
+		most = value > most ? value : most;
+		p[sorted[i].place] = most < 1 ? most : 1;
+	}
+	free(sorted);
+	return 0;
+}
+
 int h2d_ratio_of(const double *a, size_t n, const double *b, size_t m, uint64_t seed,
 		 struct h2d_ratio *out)
 {

@@ -56,6 +56,13 @@ struct h2d_rank_test {
 int h2d_rank_test_of(const double *a, size_t n, const double *b, size_t m,
 		     struct h2d_rank_test *out);
 
+/**
+ * Adjust the p of several tests for their number (Holm 1979, a simple sequentially rejective
+ * procedure): below a level then is any by chance with that probability at most. In place.
+ * @return 0 or H2D_E_NOMEM
+ */
+int h2d_holm(double *p, size_t count);
+
 /** Median of B over median of A, with its bootstrap interval: both sets are resampled. */
 struct h2d_ratio {
 	double value, low, high;

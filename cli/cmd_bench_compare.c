@@ -21,8 +21,10 @@ static const struct h2d_option options[] = {
 	 "it "
 	 "before the second measurement.",
 	 NULL, 0, AT(margin), 0, 0},
-	{"alpha", 0, H2D_OPTION_TEXT, "P", "Level of the rank test. The default is 0.05.", NULL,
-	 0, AT(alpha), 0, 0},
+	{"alpha", 0, H2D_OPTION_TEXT, "P",
+	 "Level of the rank tests: the chance that any cell of two equal programs is called "
+	 "slower or faster. The default is 0.05.",
+	 NULL, 0, AT(alpha), 0, 0},
 	{"min-n", 0, H2D_OPTION_NUMBER, "N",
 	 "Say nothing about times of cells with fewer samples. The default is 9.", NULL, 0,
 	 AT(min_count), 2, 1000000},
@@ -33,7 +35,7 @@ static const struct h2d_option options[] = {
 	 NULL, 0, AT(require), 0, 0},
 	{"ignore", 0, H2D_OPTION_TEXTS, "FACT",
 	 "Compare although this differs. May be repeated; one of cpu, memory, gpu, storage, "
-	 "build.",
+	 "scheduling, build.",
 	 NULL, 0, AT(ignore), 0, 0},
 	{"markdown", 0, H2D_OPTION_TEXT, "FILE", "Also write a table in markdown.", NULL,
 	 H2D_WORD_FILE, AT(markdown), 0, 0},
@@ -120,6 +122,10 @@ static void print(struct h2d_cli *cli, const struct h2d_compare *c)
 		h2d_text_safe(cli->out, d->b, strlen(d->b));
 		fputs(d->required ? " (so they cannot be compared)\n" : "\n", cli->out);
 	}
+	if (c->windows_only_count)
+		fprintf(cli->out,
+			"Cells of which windows alone were compared, not times: %zu.\n",
+			c->windows_only_count);
 	fprintf(cli->out, "Verdict: %s (margin %.3g %%, p < %.3g, n >= %llu)\n",
 		h2d_compare_verdict_name(c->verdict), 100 * c->opts.margin, c->opts.alpha,
 		(unsigned long long)c->opts.min_count);
@@ -127,16 +133,23 @@ static void print(struct h2d_cli *cli, const struct h2d_compare *c)
 
 static int exit_of(const struct h2d_compare *c)
 {
-	if (c->counts[H2D_COMPARE_REGRESSED] || c->counts[H2D_COMPARE_MISSING])
+	switch (c->verdict) {
+	case H2D_COMPARE_REGRESSED:
+	case H2D_COMPARE_MISSING:
 		return H2D_EXIT_NEGATIVE;
-	if (c->counts[H2D_COMPARE_INCONCLUSIVE] || c->counts[H2D_COMPARE_INCOMPARABLE])
+	case H2D_COMPARE_INCONCLUSIVE:
+	case H2D_COMPARE_INCOMPARABLE:
 		return H2D_EXIT_UNKNOWN;
-	return H2D_EXIT_OK;
+	default:
+		return H2D_EXIT_OK;
+	}
 }
 
 static void explain(struct h2d_cli *cli, const struct h2d_compare *c, int exit)
 {
-	for (size_t i = 0; exit == H2D_EXIT_UNKNOWN && i < c->cell_count; i++) {
+	if (exit != H2D_EXIT_UNKNOWN)
+		return;
+	for (size_t i = 0; i < c->cell_count; i++) {
 		const struct h2d_compare_cell *cell = &c->cells[i];
 
 		if (cell->verdict != H2D_COMPARE_INCONCLUSIVE &&
@@ -146,6 +159,8 @@ static void explain(struct h2d_cli *cli, const struct h2d_compare *c, int exit)
 			       cell->name, cell->reason);
 		return;
 	}
+	h2d_cli_reason(cli, "%s: no cell was measured in both",
+		       h2d_compare_verdict_name(c->verdict));
 }
 
 static int report(struct h2d_cli *cli, const struct values *v, const struct h2d_compare *c)
@@ -219,22 +234,30 @@ const struct h2d_command h2d_command_bench_compare = {
 		(const char *const[]){
 			"Compares two results of h2d bench run, two documents of h2d repro "
 			"--json, or two of h2d probe lab --json. Cells are matched by their "
-			"whole key. A cell is improved or "
-			"regressed only when the rank test of Mann and Whitney and the size of "
-			"the effect both say so: the ratio of the medians is past the margin, "
-			"and "
-			"its interval does not hold 1. It is the same when the interval lies "
-			"wholly within the margin, and inconclusive else.",
+			"whole key. A cell is improved or regressed only when the rank test of "
+			"Mann and Whitney and the size of the effect both say so: the ratio of "
+			"the medians is past the margin, and its interval does not hold 1. The "
+			"p of the test is adjusted for the number of cells that are tested "
+			"(Holm), since of many some are below any level by chance. A cell is "
+			"the same when the interval lies wholly within the margin, and "
+			"inconclusive else.",
+			"Cells without times are judged by their status: one that failed, was "
+			"killed, timed out or was invalid in both is inconclusive; one that "
+			"was skipped, is unsupported or did not fit in both is the same. "
+			"Where no cell was measured in both, all is inconclusive.",
 			"Results of two machines are incomparable, and the fact that differs "
-			"is "
-			"named. The kernel, the driver and h2d itself may differ: they are "
-			"what "
-			"is compared. Of h2d repro and the laboratory, windows are compared "
-			"first: one where "
-			"there "
-			"was none needs no statistics.",
+			"is named; so are cells whose bytes or scheduling differ, and "
+			"documents that tell nothing of their machine. The kernel, the driver "
+			"and h2d itself may differ: they are what is compared.",
+			"Of h2d repro and the laboratory, windows are compared first: one "
+			"where there was none needs no statistics. Where they are equal and "
+			"there are too few samples for the times, \"same\" is said of the "
+			"windows alone, and the report says so; but a cell that took ten times "
+			"as long, and 100 ms longer, is inconclusive. The laboratory's windows "
+			"are compared across machines; its times only of the same accelerator "
+			"and processor.",
 			"The status is 1 when a cell regressed or is missing, else 77 when one "
-			"is inconclusive or incomparable, else 0.",
+			"is inconclusive or incomparable or nothing was measured, else 0.",
 			NULL,
 		},
 	.options = (const struct h2d_option_table *const[]){&table, NULL},

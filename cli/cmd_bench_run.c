@@ -187,6 +187,8 @@ static int report(struct h2d_cli *cli, struct h2d_bench_matrix *m,
 	json_t *document;
 	int rc, exit;
 
+	if (!outcome->sample_count && outcome->kept_count && !cli->common.quiet)
+		fputs("h2d: nothing was measured: this campaign was finished before\n", stderr);
 	if (cli->common.json) {
 		cli->document_begun = true;
 		rc = h2d_bench_result_print(cli->out, isatty(STDOUT_FILENO), outcome->events,
@@ -380,7 +382,11 @@ const struct h2d_command h2d_command_bench_run = {
 			"The log events.jsonl is on disk after every sample. After an "
 			"interruption the same command goes on with it; the result.json is "
 			"made "
-			"from it at the end. Cells that do not fit, are not supported or are "
+			"from it at the end. On another machine or kernel, by another build of "
+			"h2d, or under other scheduling it is refused: samples of two would "
+			"be one result. Where all was measured before, the result is printed "
+			"again, and it is said that nothing was measured. Cells that do not "
+			"fit, are not supported or are "
 			"left out by the matrix are part of the result. Status 1 says that a "
 			"cell failed, was killed, took too long or was invalid.",
 			NULL,

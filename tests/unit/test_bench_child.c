@@ -99,32 +99,49 @@ static void what_cannot_start(void)
 	CHECK_EQ(h2d_bench_child_start(&c, ok, NULL, "/nonexistent/cgroup.procs"), -ENOENT);
 }
 
-/* Its group goes with it: also a grandchild that holds the pipes. */
-static void nobody_is_left(void)
+static void ends_with_it(const char *script)
 {
 	struct h2d_bench_child c;
 	pid_t grandchild;
 
-	CHECK_EQ(start(&c, "sleep 100 & echo $!; wait"), 0);
+	CHECK_EQ(start(&c, script), 0);
 	CHECK_EQ(next(&c), 1);
 	grandchild = atoi(c.line);
 	CHECK(grandchild > 1 && !kill(grandchild, 0));
 	h2d_bench_child_finish(&c);
-	for (int i = 0; i < 1000 && !kill(grandchild, 0); i++) {
-		char path[64], text[256] = "";
-		FILE *f;
-
-		/* A zombie whose reaper is slow does not run any more. */
-		snprintf(path, sizeof(path), "/proc/%d/stat", (int)grandchild);
-		f = fopen(path, "r");
-		if (!f || !fgets(text, sizeof(text), f) || strstr(text, ") Z "))
-			i = 1000;
-		if (f)
-			fclose(f);
-		usleep(1000);
-	}
-	CHECK(1);
+	CHECK(kill(grandchild, 0) && errno == ESRCH);
 	h2d_bench_child_finish(&c); /* twice is once */
+}
+
+/* Its group goes with it: also a grandchild that holds the pipes, and one of another session.
+ */
+static void nobody_is_left(void)
+{
+	ends_with_it("sleep 100 & echo $!; wait");
+	ends_with_it("setsid sh -c 'echo $$; exec sleep 100' & wait");
+	ends_with_it(
+		"setsid sh -c 'setsid sh -c \"echo \\$\\$; exec sleep 100\" & wait' & wait");
+	/* Of one that has ended itself. */
+	ends_with_it("setsid sh -c 'echo $$; exec sleep 100' & sleep 0.2");
+}
+
+/* What was started before is nobody's business. */
+static void others_stay(void)
+{
+	struct h2d_bench_child c;
+	const pid_t other = fork();
+	int status;
+
+	if (!other) {
+		pause();
+		_exit(0);
+	}
+	CHECK_EQ(start(&c, "echo 1; sleep 100"), 0);
+	CHECK_EQ(next(&c), 1);
+	h2d_bench_child_finish(&c);
+	CHECK(!kill(other, 0) && waitpid(other, &status, WNOHANG) == 0);
+	kill(other, SIGKILL);
+	CHECK_EQ(waitpid(other, &status, 0), other);
 }
 
 /* ---- the log ---- */
@@ -214,6 +231,7 @@ int main(void)
 	RUN(long_lines_and_stderr);
 	RUN(what_cannot_start);
 	RUN(nobody_is_left);
+	RUN(others_stay);
 	RUN(the_log);
 	RUN(one_campaign_at_a_time);
 	RUN(orders);

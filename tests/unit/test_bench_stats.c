@@ -164,6 +164,23 @@ static void ratios(void)
 	CHECK(r.low > 0.95 && r.high < 1.05);
 }
 
+static void many_tests(void)
+{
+	/* By hand: 0.01 · 4, 0.02 · 3, 0.03 · 2 (not below the one before), 0.9. */
+	double p[] = {0.03, 0.9, 0.01, 0.02}, one[] = {4.1e-15}, large[] = {0.6, 0.7};
+
+	CHECK_EQ(h2d_holm(p, 4), 0);
+	CHECK(near(p[2], 0.04, 1e-15));
+	CHECK(near(p[3], 0.06, 1e-15));
+	CHECK(near(p[0], 0.06, 1e-15));
+	CHECK(near(p[1], 0.9, 1e-15));
+	CHECK_EQ(h2d_holm(one, 1), 0);
+	CHECK(near(one[0], 4.1e-15, 0));
+	CHECK_EQ(h2d_holm(large, 2), 0);
+	CHECK(near(large[0], 1, 0) && near(large[1], 1, 0));
+	CHECK_EQ(h2d_holm(one, 0), 0);
+}
+
 static void the_generator(void)
 {
 	/* First outputs of splitmix64 from 0, of the authors' reference. */
@@ -193,6 +210,7 @@ int main(void)
 	RUN(rank_tests);
 	RUN(empty_sets);
 	RUN(ratios);
+	RUN(many_tests);
 	RUN(the_generator);
 	return TEST_DONE();
 }
