@@ -133,6 +133,9 @@ struct h2d_tensor_info {
 	 */
 	const int64_t *strides;
 	uint64_t ordinal; /**< place in the format's own listing order */
+	/** 1: its bytes are no row-major array of elements or blocks (`strides`, CQ1 … CQ5 and
+	 *  RAW of .cact), so that no part of it can be cut out along a dimension. */
+	uint32_t whole;
 };
 
 /** Type of a metadata value or of an array's elements. @since 0.1 */
@@ -408,7 +411,8 @@ struct h2d_part {
 	size_t size;
 	/** Elements [begin, begin+length) along `dimension` (0 is the outermost), delivered
 	 *  without gaps; `length` 0: the whole tensor. Of types that pack several elements the
-	 *  part must come to whole bytes, and of GGUF's quantized types to whole blocks. */
+	 *  part must come to whole bytes, and of GGUF's quantized types to whole blocks. A
+	 *  tensor that is `whole` (see h2d_tensor_info) is not cut: H2D_E_INVALID. */
 	uint32_t dimension;
 	uint64_t begin, length;
 };
