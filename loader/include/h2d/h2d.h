@@ -179,7 +179,8 @@ struct h2d_metadata_info {
  * @param opts  or NULL
  * @param out   (out) the checkpoint, owned by the caller, freed by h2d_checkpoint_close()
  * @return 0; H2D_E_NOT_FOUND (file or shard missing), H2D_E_FORMAT, H2D_E_IO, H2D_E_PERMISSION,
- *         H2D_E_NOMEM. Memory use is proportional to the headers. @since 0.1
+ *         H2D_E_NOMEM. Memory use is proportional to the headers and the number of
+ *         tensors. @since 0.1
  */
 H2D_API int h2d_checkpoint_open(const char *path, const struct h2d_open_opts *opts,
 				struct h2d_checkpoint **out);
@@ -385,6 +386,12 @@ struct h2d_tensor_report {
 
 /**
  * Load tensors into memory that the library allocates on `dev`.
+ *
+ * A file that is truncated, replaced or rewritten meanwhile ends the load with H2D_E_CHANGED.
+ * Not to be noticed are an in-place write that restores size and times, and stores through a
+ * shared mapping into pages that were dirty before the load, since these move no time.
+ *
+ * Host memory: staging as reported, and up to 384 bytes a tensor for plan and catalogue.
  *
  * @param ckpt     stays open until the weights are freed when path is `view`
  * @param weights  (out) owned by the caller, freed by h2d_weights_free(); never set to partial
