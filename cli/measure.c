@@ -398,9 +398,13 @@ static int report(struct h2d_cli *cli, const struct h2d_transfer_values *v,
 			if (m->device_count > 1)
 				snprintf(where, sizeof(where), " on device %s (number %u)",
 					 m->devices[d].name, d);
-			h2d_cli_error(cli, exit, "%s: tensor %s%s differs from byte %llu on",
-				      m->in.info.path, name, where,
-				      (unsigned long long)r->mismatch_offset);
+			h2d_cli_error(
+				cli, exit,
+				"%s: tensor %s%s differs from byte %llu on: it was not "
+				"delivered right, or the file was written through a mapping "
+				"meanwhile, which need not move its times",
+				m->in.info.path, name, where,
+				(unsigned long long)r->mismatch_offset);
 			break;
 		}
 	return exit;

@@ -176,6 +176,14 @@ static int cut(const struct deciding *d, uint64_t i, const struct h2d_tensor_inf
 	if (!t->rank || (t->rank < 2 && r->how == H2D_SHARE_COLUMNS))
 		return h2d_cli_usage(d->cli, "--split: tensor %s has no %s to cut", name,
 				     h2d_share_names[r->how]);
+	if (t->whole && t->size_bytes)
+		return h2d_cli_usage(d->cli,
+				     "--split: tensor %s (%s) is %s and cannot be cut: give it "
+				     "a rule of its own, for example --split '%s=copy'",
+				     name, t->dtype,
+				     t->strides ? "a view that is not in C order"
+						: "not stored row by row",
+				     name);
 	/* Nothing in it: each device gets all of that. */
 	if (!t->size_bytes)
 		out->how = H2D_SHARE_COPY;

@@ -76,6 +76,7 @@ static int errno_status(int err)
 	case ENOENT:
 	case ENOTDIR:
 	case ELOOP:
+	case ENAMETOOLONG:
 		return H2D_E_NOT_FOUND;
 	case EACCES:
 	case EPERM:

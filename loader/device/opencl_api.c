@@ -24,6 +24,10 @@ int h2d_opencl_load(struct h2d_opencl_api *api, char *why, size_t why_bytes)
 
 	memset(api, 0, sizeof(*api));
 	rc = h2d_dl_open(&api->dl, &spec, api, why, why_bytes);
+	if (!rc && !h2d_opencl_host_serves(why, why_bytes)) {
+		h2d_dl_close(&api->dl);
+		rc = H2D_E_UNAVAILABLE;
+	}
 	if (!rc)
 		h2d_dl_keep(&api->dl);
 	return rc;

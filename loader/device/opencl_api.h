@@ -130,6 +130,10 @@ struct h2d_opencl_api {
 #undef H2D_OPENCL_MEMBER
 };
 
+/** Whether this host has what drivers end the process without (see opencl_host.c).
+ *  @param why  (out) one line, when it has not */
+bool h2d_opencl_host_serves(char *why, size_t why_bytes);
+
 /** Load libOpenCL.so.1, which is never unloaded again once a driver behind it was asked for
  *  anything, since drivers have threads that outlive every context.
  *  @param why  (out) one line, when it fails

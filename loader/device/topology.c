@@ -1,12 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/topology.h"
 
+#include <errno.h>
 #include <hwloc.h>
+#include <sched.h>
 #include <stdio.h>
+
+#include "core/hostfs.h"
+
+/* One of these is what hwloc goes by. */
+int h2d_topology_error(void)
+{
+	static const char *const paths[] = {"/sys/devices/system/cpu/cpu0/topology",
+					    "/sys/bus/cpu/devices/cpu0/topology"};
+	char **names;
+	int first = 0;
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		int n = h2d_hostfs_list(NULL, paths[i], &names);
+
+		if (n >= 0) {
+			h2d_hostfs_list_free(names);
+			return 0;
+		}
+		first = first ? first : -n;
+	}
+	return first;
+}
 
 static int load(hwloc_topology_t *topo)
 {
-	if (hwloc_topology_init(topo))
+	if (h2d_topology_error() || hwloc_topology_init(topo))
 		return -1;
 	/* Only what is asked below, and by the kernel's files alone: the x86 component visits
 	 * every processor, which takes longer than all the rest (10 ms and more on two of
@@ -24,12 +48,18 @@ static int32_t node_of_thread(hwloc_topology_t topo)
 {
 	hwloc_bitmap_t cpus = hwloc_bitmap_alloc(), nodes = hwloc_bitmap_alloc();
 	int32_t node = -1;
+	cpu_set_t set;
 
+	/* Where the call is refused (EPERM, by a filter) hwloc asks for ever. EINVAL is of a
+	 * kernel with more processors than `set` holds, for which hwloc makes room. */
+	if (sched_getaffinity(0, sizeof(set), &set) && errno != EINVAL)
+		goto out;
 	if (cpus && nodes && !hwloc_get_cpubind(topo, cpus, HWLOC_CPUBIND_THREAD)) {
 		hwloc_cpuset_to_nodeset(topo, cpus, nodes);
 		if (hwloc_bitmap_weight(nodes) == 1)
 			node = hwloc_bitmap_first(nodes);
 	}
+out:
 	hwloc_bitmap_free(cpus);
 	hwloc_bitmap_free(nodes);
 	return node;

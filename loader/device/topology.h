@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** 0, or the errno by which the kernel's files on processors cannot be read. hwloc would print
+ *  a line of its own and find nothing. */
+int h2d_topology_error(void);
 /**
  * NUMA node of host memory for the calling thread, and the processor's name.
  * @param numa_node  (out) OS index of the node when the thread can run on one node only

@@ -54,7 +54,8 @@ int h2d_file_readv(const struct h2d_file *f, struct iovec *iov, size_t count, ui
 /** Compare size, mtime, ctime and inode with those at opening, of the descriptor and (where the
  *  path is ours) of what the path now names. @return 0, H2D_E_CHANGED with the member that
  *  differs in the message, or H2D_E_IO. An in-place write that leaves all equal is
- * undetectable. */
+ *  undetectable; so are stores through a shared mapping into pages that were dirty at opening,
+ *  until these are written back. */
 int h2d_file_check_unchanged(const struct h2d_file *f, const struct h2d_log *log);
 
 #endif

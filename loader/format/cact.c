@@ -402,6 +402,9 @@ static int read_tensor(struct cact *c, uint64_t ordinal, uint64_t *end)
 	t->size_bytes = rec.bytes;
 	c->group[ordinal] = rec.dtype == DTYPE_CQ ? rec.group : 0;
 	c->last_is_raw = rec.dtype == DTYPE_RAW;
+	/* All indices lie before all norms, and what a RAW blob holds is not told. */
+	if (rec.dtype == DTYPE_CQ || rec.dtype == DTYPE_RAW)
+		t->flags |= H2D_TENSOR_WHOLE;
 	*end = rec.offset + rec.bytes;
 	return 0;
 }

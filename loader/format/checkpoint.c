@@ -165,6 +165,7 @@ int h2d_checkpoint_tensor(const struct h2d_checkpoint *ckpt, uint64_t index,
 	i.size_bytes = t->size_bytes;
 	i.strides = t->strides;
 	i.ordinal = t->ordinal;
+	i.whole = t->strides || t->flags & H2D_TENSOR_WHOLE;
 	return h2d_info_write(info, &i, sizeof(i)) ? H2D_E_INVALID : 0;
 }
 

@@ -34,6 +34,9 @@ struct h2d_tensor {
 enum {
 	H2D_TENSOR_SHARED =
 		1, /**< its extent overlaps another tensor's on purpose (torch storages) */
+	/** Its bytes are no row-major array of elements or blocks: no part of them is a part of
+	 *  the shape. */
+	H2D_TENSOR_WHOLE = 2,
 };
 
 struct h2d_metadata {

@@ -71,8 +71,11 @@ static int cut(struct h2d_load *l, uint64_t tensor, uint32_t device,
 	uint64_t outer = 1, length, unit, block, end, begin, rows;
 	struct h2d_plan *p = &l->plan;
 
-	if (t->strides)
-		return refuse(l, tensor, device, "a view that is not in C order cannot be cut");
+	if (t->whole)
+		return refuse(l, tensor, device,
+			      t->strides ? "a view that is not in C order cannot be cut"
+					 : "its type is not stored row by row and cannot be "
+					   "cut");
 	if (part->dimension >= t->rank)
 		return refuse(l, tensor, device, "no such dimension");
 	length = t->shape[part->dimension];

@@ -3,8 +3,8 @@
  * @file engine.h
  * The one engine loop.
  *
- * Readers take chunks, in file order, from one counter. Each reader owns some slots of the
- * staging ring, a stream and an event per slot, and moves each slot through
+ * Readers take chunks, in the plan's order, from one counter. Each reader owns some slots of
+ * the staging ring, a stream and an event per slot, and moves each slot through
  *
  *     free -> filling -> copying -> free
  *

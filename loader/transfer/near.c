@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/hostfs.h"
+#include "device/topology.h"
 
 bool h2d_near_matters(void)
 {
@@ -36,7 +37,7 @@ bool h2d_near_cpus(int32_t node, cpu_set_t *out)
 	CPU_ZERO(out);
 	CPU_ZERO(&of_node);
 	if (node < 0 || sched_getaffinity(0, sizeof(allowed), &allowed) ||
-	    hwloc_topology_init(&topo))
+	    h2d_topology_error() || hwloc_topology_init(&topo))
 		return false;
 	/* The kernel's files say it all; the x86 component would visit every processor. */
 	hwloc_topology_set_components(topo, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");

@@ -6,8 +6,9 @@
  * Four flat arrays:
  *   target  what is to be delivered where: a tensor, a byte range or a 2-D slice of one
  *   piece   part of one target: where it lies in the file and where it goes on the device
- *   chunk   unit of reading and copying, in file order: a run of pieces that lie together in
- *           one file (small gaps are read through). A target longer than a chunk is cut;
+ *   chunk   unit of reading and copying, in file order (without coalescing: those of a target
+ *           are, and targets by where they begin): a run of pieces that lie together in one
+ *           file (small gaps are read through). A target longer than a chunk is cut;
  *           targets that share bytes of the file share the chunks that read them
  *   slice   geometry of the 2-D targets
  *

@@ -6,7 +6,7 @@
  *   SLOT    put the chunk's image (where it has one) or its
  *           span into the slot's memory                     -> H2D_FILLED_IMAGE or _SPAN
  *   SOURCE  point at memory of its own                      -> H2D_FILLED_IMAGE or _SPAN
- * A source belongs to one reader's thread; begin() and finish() are called in file order.
+ * A source belongs to one reader's thread; begin() and finish() are called in the plan's order.
  */
 #ifndef H2D_TRANSFER_SOURCE_H
 #define H2D_TRANSFER_SOURCE_H

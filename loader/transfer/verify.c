@@ -100,7 +100,9 @@ static int compare(struct verifier *v, uint64_t i, uint64_t offset, const unsign
 	v->result.mismatch_tensor = t->tensor;
 	v->result.mismatch_offset = offset + at;
 	return h2d_fail(&v->log, H2D_E_MISMATCH,
-			"%s: tensor #%llu differs from the file at its byte %llu (offset %llu)",
+			"%s: tensor #%llu differs from the file at its byte %llu (offset "
+			"%llu): it was not delivered right, or the file was written through a "
+			"mapping meanwhile, which need not move its times",
 			v->w->origins[t->file].file.path, (unsigned long long)t->tensor,
 			(unsigned long long)(offset + at),
 			(unsigned long long)(t->file_offset + offset + at));

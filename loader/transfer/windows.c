@@ -11,7 +11,7 @@
 enum state {
 	WINDOW_UNUSED,
 	WINDOW_PREPARING, /* its first chunk reads it in */
-	WINDOW_READY,
+	WINDOW_READY,	  /* without users it is idle: kept for those that come */
 	WINDOW_FAILED,
 	WINDOW_ENDING, /* being unregistered */
 };
@@ -20,7 +20,8 @@ struct h2d_window {
 	enum state state;
 	uint32_t file;
 	uint64_t begin, bytes; /* of the mapping, whole pages */
-	uint64_t uses;	       /* chunks that have not ended yet, begun or not */
+	uint64_t users;	       /* chunks under way that lie in it */
+	uint64_t coming;       /* more of them, as far as neighbours in the plan tell */
 	bool registered;
 	int status; /* of a failed one */
 };
@@ -37,6 +38,7 @@ struct h2d_windows {
 	bool never;		/* it does not: nothing is registered any more */
 	uint64_t registered_bytes;
 	struct h2d_windows_facts facts;
+	unsigned char *began; /* per chunk of the plan: it has had its windows */
 	uint64_t most;
 	struct h2d_window windows[];
 };
@@ -47,10 +49,15 @@ int h2d_windows_new(struct h2d_windows **out, struct h2d_device *dev,
 {
 	struct h2d_windows *w;
 
+	*out = NULL;
 	w = h2d_mem->calloc(1, sizeof(*w) + most * sizeof(w->windows[0]));
-	*out = w;
-	if (!w)
+	if (w)
+		w->began = h2d_mem->calloc(plan->chunk_count ? plan->chunk_count : 1, 1);
+	if (!w || !w->began) {
+		free(w);
 		return h2d_fail(log, H2D_E_NOMEM, "windows: out of memory");
+	}
+	*out = w;
 	w->dev = dev;
 	w->plan = plan;
 	w->inputs = inputs;
@@ -82,6 +89,7 @@ void h2d_windows_free(struct h2d_windows *w, bool quarantine, struct h2d_windows
 	*facts = w->facts;
 	pthread_cond_destroy(&w->change);
 	pthread_mutex_destroy(&w->lock);
+	free(w->began);
 	free(w);
 }
 
@@ -94,19 +102,26 @@ static void refuse(struct h2d_windows *w, const char *why, const char *detail)
 			 detail[0] ? ": " : "", detail);
 }
 
-/* Chunks that will use the window. Chunks lie in file order, so those are neighbours. */
-static uint64_t count_uses(const struct h2d_windows *w, const struct h2d_chunk *c,
-			   const struct h2d_window *win)
+static bool lies_in(const struct h2d_chunk *c, const struct h2d_window *win)
+{
+	return c->file == win->file && c->file_offset < win->begin + win->bytes &&
+	       c->file_offset + c->bytes > win->begin;
+}
+
+/* Chunks that will use the window: neighbours in the plan that have not begun. Where chunks do
+ * not lie in file order there may be more of them, for which it is then registered again. */
+static uint64_t count_coming(const struct h2d_windows *w, const struct h2d_chunk *c,
+			     const struct h2d_window *win)
 {
 	const struct h2d_chunk *first = w->plan->chunks, *end = first + w->plan->chunk_count;
 	const struct h2d_chunk *p = c;
 	uint64_t n = 0;
 
-	while (p > first && p[-1].file == win->file &&
-	       p[-1].file_offset + p[-1].bytes > win->begin)
+	while (p > first && lies_in(p - 1, win))
 		p--;
-	for (; p < end && p->file == win->file && p->file_offset < win->begin + win->bytes; p++)
-		n += p->source == c->source && p->route == H2D_ROUTE_SOURCE;
+	for (; p < end && lies_in(p, win); p++)
+		n += !w->began[p - first] && p->source == c->source &&
+		     p->route == H2D_ROUTE_SOURCE;
 	return n;
 }
 
@@ -190,63 +205,12 @@ static int prepare(struct h2d_windows *w, struct h2d_window *win)
 	return 0;
 }
 
-/* Under the lock: the window in use, or an unused place. */
-static struct h2d_window *find(struct h2d_windows *w, uint32_t file, uint64_t begin)
-{
-	struct h2d_window *unused = NULL;
-
-	for (uint64_t i = 0; i < w->most; i++) {
-		struct h2d_window *win = &w->windows[i];
-
-		if (win->state == WINDOW_UNUSED)
-			unused = win;
-		else if (win->file == file && win->begin == begin)
-			return win;
-	}
-	return unused;
-}
-
 static uint64_t mapped_bytes(const struct h2d_map *m)
 {
 	return (m->bytes + m->page_bytes - 1) / m->page_bytes * m->page_bytes;
 }
 
-static int get(struct h2d_windows *w, const struct h2d_chunk *c, uint64_t begin,
-	       struct h2d_window **out)
-{
-	const struct h2d_map *map = &w->inputs[c->file].map;
-	struct h2d_window *win;
-	int rc;
-
-	pthread_mutex_lock(&w->lock);
-	win = find(w, c->file, begin);
-	if (!win) {
-		pthread_mutex_unlock(&w->lock);
-		return h2d_fail(&w->log, H2D_E_INTERNAL, "more windows than planned");
-	}
-	if (win->state == WINDOW_UNUSED) {
-		*win = (struct h2d_window){
-			.state = WINDOW_PREPARING, .file = c->file, .begin = begin};
-		win->bytes = mapped_bytes(map) - begin;
-		if (win->bytes > w->facts.window_bytes)
-			win->bytes = w->facts.window_bytes;
-		win->uses = count_uses(w, c, win);
-		pthread_mutex_unlock(&w->lock);
-		rc = prepare(w, win);
-		pthread_mutex_lock(&w->lock);
-		win->status = rc;
-		win->state = rc ? WINDOW_FAILED : WINDOW_READY;
-		pthread_cond_broadcast(&w->change);
-	}
-	while (win->state == WINDOW_PREPARING)
-		pthread_cond_wait(&w->change, &w->lock);
-	rc = win->state == WINDOW_FAILED ? win->status : 0;
-	pthread_mutex_unlock(&w->lock);
-	*out = rc ? NULL : win;
-	return rc;
-}
-
-/* Nobody uses it any more. Called with the lock, which is given up meanwhile. */
+/* Nobody uses it. Called with the lock, which is given up meanwhile. */
 static void end(struct h2d_windows *w, struct h2d_window *win)
 {
 	struct h2d_source_file *in = &w->inputs[win->file];
@@ -271,6 +235,98 @@ static void end(struct h2d_windows *w, struct h2d_window *win)
 		w->registered_bytes -= win->bytes;
 	win->registered = false;
 	win->state = WINDOW_UNUSED;
+	pthread_cond_broadcast(&w->change);
+}
+
+/* Under the lock: the window at that place, else an unused one, else one that is idle. A chunk
+ * holds or ends two at most and there are more than twice as many as chunks under way, so that
+ * there always is one. */
+static struct h2d_window *find(struct h2d_windows *w, uint32_t file, uint64_t begin)
+{
+	struct h2d_window *unused = NULL, *idle = NULL;
+
+	for (uint64_t i = 0; i < w->most; i++) {
+		struct h2d_window *win = &w->windows[i];
+
+		if (win->state == WINDOW_UNUSED)
+			unused = win;
+		else if (win->file == file && win->begin == begin)
+			return win;
+		else if (win->state == WINDOW_READY && !win->users)
+			idle = win;
+	}
+	return unused ? unused : idle;
+}
+
+/* The window at that place, or one that is unused. Called with the lock, which may be given up
+ * meanwhile. */
+static struct h2d_window *obtain(struct h2d_windows *w, uint32_t file, uint64_t begin)
+{
+	for (;;) {
+		struct h2d_window *win = find(w, file, begin);
+		bool here;
+
+		if (!win || win->state == WINDOW_UNUSED)
+			return win;
+		here = win->file == file && win->begin == begin;
+		if (here && win->state != WINDOW_ENDING)
+			return win;
+		if (here)
+			pthread_cond_wait(&w->change, &w->lock);
+		else
+			end(w, win);
+	}
+}
+
+/* Called with the lock, which is given up meanwhile. */
+static void start(struct h2d_windows *w, struct h2d_window *win, const struct h2d_chunk *c,
+		  uint64_t begin)
+{
+	*win = (struct h2d_window){
+		.state = WINDOW_PREPARING, .file = c->file, .begin = begin, .users = 1};
+	win->bytes = mapped_bytes(&w->inputs[c->file].map) - begin;
+	if (win->bytes > w->facts.window_bytes)
+		win->bytes = w->facts.window_bytes;
+	win->coming = count_coming(w, c, win);
+	pthread_mutex_unlock(&w->lock);
+	win->status = prepare(w, win);
+	pthread_mutex_lock(&w->lock);
+	win->state = win->status ? WINDOW_FAILED : WINDOW_READY;
+	pthread_cond_broadcast(&w->change);
+}
+
+/* Under the lock, which may be given up meanwhile. */
+static void drop_user(struct h2d_windows *w, struct h2d_window *win)
+{
+	if (!--win->users && (!win->coming || win->state == WINDOW_FAILED))
+		end(w, win);
+}
+
+static int get(struct h2d_windows *w, const struct h2d_chunk *c, uint64_t begin,
+	       struct h2d_window **out)
+{
+	struct h2d_window *win;
+	int rc;
+
+	pthread_mutex_lock(&w->lock);
+	win = obtain(w, c->file, begin);
+	if (!win) {
+		pthread_mutex_unlock(&w->lock);
+		return h2d_fail(&w->log, H2D_E_INTERNAL, "more windows than planned");
+	}
+	if (win->state == WINDOW_UNUSED)
+		start(w, win, c, begin);
+	else
+		win->users++;
+	win->coming -= win->coming != 0;
+	while (win->state == WINDOW_PREPARING)
+		pthread_cond_wait(&w->change, &w->lock);
+	rc = win->state == WINDOW_FAILED ? win->status : 0;
+	if (rc)
+		drop_user(w, win);
+	pthread_mutex_unlock(&w->lock);
+	*out = rc ? NULL : win;
+	return rc;
 }
 
 static void put(struct h2d_windows *w, struct h2d_window *win)
@@ -278,8 +334,7 @@ static void put(struct h2d_windows *w, struct h2d_window *win)
 	if (!win)
 		return;
 	pthread_mutex_lock(&w->lock);
-	if (!--win->uses)
-		end(w, win);
+	drop_user(w, win);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -293,14 +348,17 @@ int h2d_windows_get(struct h2d_windows *w, const struct h2d_chunk *c, struct h2d
 	got[0] = got[1] = NULL;
 	*split = NULL;
 	rc = get(w, c, first * size, &got[0]);
-	if (rc || last == first)
-		return rc;
-	rc = get(w, c, last * size, &got[1]);
+	if (!rc && last != first) {
+		rc = get(w, c, last * size, &got[1]);
+		*split = rc ? NULL : w->inputs[c->file].map.base + last * size;
+	}
 	if (rc) {
 		h2d_windows_put(w, got);
 		return rc;
 	}
-	*split = w->inputs[c->file].map.base + last * size;
+	pthread_mutex_lock(&w->lock);
+	w->began[c - w->plan->chunks] = 1;
+	pthread_mutex_unlock(&w->lock);
 	return 0;
 }
 

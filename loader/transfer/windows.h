@@ -5,9 +5,10 @@
  * copied.
  *
  * A file is divided into windows of equal size. The first chunk that touches one has its pages
- * read in and registers it; the last one unregisters it. So no two registrations overlap, and
- * at most `2 × chunks under way + 1` windows are registered at a time, since chunks are begun
- * in file order: that is the bound on registered bytes.
+ * read in and registers it; the last one unregisters it. So no two registrations overlap. One
+ * that no chunk under way lies in is kept for those that come next, but gives way where there
+ * are `most` windows already, and is registered again when it is needed again: chunks of a load
+ * without coalescing do not lie in file order. So `most` bounds the registered bytes.
  *
  * Registering pins pages for long, and a kernel that cannot pin a file's page in place would
  * copy it to anonymous memory. In the first window it is looked for (pagemap), and if it
@@ -36,7 +37,7 @@ struct h2d_windows_facts {
 
 /**
  * @param window_bytes  a multiple of the page size, at least as long as any chunk
- * @param most          windows that can be in use at once
+ * @param most          windows at any one time: more than twice as many as chunks under way
  * @return 0 or H2D_E_NOMEM
  */
 int h2d_windows_new(struct h2d_windows **out, struct h2d_device *dev,

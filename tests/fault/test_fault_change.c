@@ -3,6 +3,7 @@
  * The file is truncated, rewritten, replaced or removed at each step of a load, by every path,
  * under mappings too: the load fails, the process lives, and no wrong byte is called right.
  */
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "faults.h"
@@ -197,6 +198,44 @@ static void while_verifying(void)
 	h2d_device_close(dev);
 }
 
+/* Stores into pages that were dirty before move no time, so that nothing but their bytes tells
+ * of them; verifying says that this may be why. */
+static void through_a_dirty_mapping(void)
+{
+	struct h2d_device *dev = fault_device(&f, "host", 0);
+	struct h2d_verify_result v = H2D_OPTS(v);
+	struct h2d_load_opts o = H2D_OPTS(o);
+	struct h2d_weights *w = NULL;
+	struct h2d_file *file;
+	unsigned char *map;
+	int fd, rc;
+
+	REQUIRE(!restore());
+	file = &f.ckpt->cat.files[0];
+	fd = open(f.path, O_RDWR | O_CLOEXEC);
+	map = mmap(NULL, FAULT_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	REQUIRE(map != MAP_FAILED);
+	for (uint64_t at = 0; at < FAULT_FILE_BYTES; at += 4096)
+		((volatile unsigned char *)map)[at] ^= 0;
+	h2d_file_close(file);
+	REQUIRE(!h2d_file_open(file, f.path, &f.ckpt->log));
+	o.path = "eager";
+	rc = h2d_load(f.ckpt, dev, &o, &w);
+	for (uint64_t at = 0; at < FAULT_FILE_BYTES; at++)
+		map[at] ^= 0xff;
+	rc = rc ? rc : h2d_verify(w, NULL, &v);
+	if (rc == H2D_E_CHANGED) {
+		printf("note: the pages were written back meanwhile\n");
+	} else {
+		CHECK_EQ(rc, H2D_E_MISMATCH);
+		CHECK(strstr(f.last_error, "written through a mapping") != NULL);
+	}
+	munmap(map, FAULT_FILE_BYTES);
+	h2d_weights_free(w);
+	h2d_device_close(dev);
+}
+
 /* What is read back of a view comes from the file itself. */
 static void reading_a_view(void)
 {
@@ -240,6 +279,7 @@ int main(void)
 	RUN(appended);
 	RUN(around_the_load);
 	RUN(while_verifying);
+	RUN(through_a_dirty_mapping);
 	RUN(reading_a_view);
 	unlink(spare);
 	fixture_close(&f);

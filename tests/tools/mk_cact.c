@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A .cact of Needle 2. Its tensors have no names and their order is fixed, so what is asked for
- * is taken as a number of layers and a size; the weights are FP16, the projections quantised.
- */
+ * is taken as a number of layers and a size; the weights are FP16, the five projections of a
+ * layer quantised, each in another way. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +9,10 @@
 
 enum { TAG = 0x05e12a83, WORDS = 30, CODEBOOK = 28, RECORD_BYTES = 44, ALIGN = 64 };
 enum { FP16 = 1, FP32, CQ, RAW };
-enum { LAYER_TENSORS = 14, MIDDLE_TENSORS = 9, GROUP = 128, BITS = 2, PIECES = 3 };
+enum { LAYER_TENSORS = 14, MIDDLE_TENSORS = 9, GROUP = 128, TERNARY = 5, PIECES = 3 };
 
 struct blob {
-	unsigned dtype, rank;
+	unsigned dtype, rank, bits;
 	uint32_t shape[2];
 	uint64_t offset, bytes;
 };
@@ -56,21 +56,23 @@ static struct bytes header(const struct maker *m, size_t count)
 	return b;
 }
 
-/* q, k, v, gate and out projections are the quantised ones. */
-static bool quantised(size_t place)
+/* What the directory calls the bits of q, k, v, gate and out projections; 0: not quantised. */
+static unsigned bits_of(size_t place, size_t layers)
 {
-	size_t in_layer = (place - 1) % LAYER_TENSORS;
+	static const unsigned char bits[LAYER_TENSORS] = {
+		[1] = 1, [2] = 2, [3] = 3, [6] = 4, [7] = TERNARY};
 
-	return (in_layer >= 1 && in_layer <= 3) || in_layer == 6 || in_layer == 7;
+	return place >= 1 && place <= layers ? bits[(place - 1) % LAYER_TENSORS] : 0;
 }
 
-static void shape_blob(struct blob *b, bool cq, uint64_t wish)
+static void shape_blob(struct blob *b, unsigned bits, uint64_t wish)
 {
-	uint64_t per_row = GROUP * BITS / 8 + 2;
+	uint64_t per_row = GROUP * (bits == TERNARY ? 2 : bits) / 8 + 2;
 
-	if (cq) {
+	if (bits) {
 		b->dtype = CQ;
 		b->rank = 2;
+		b->bits = bits;
 		b->shape[0] = (uint32_t)(wish / per_row ? wish / per_row : 1);
 		b->shape[1] = GROUP;
 		b->bytes = b->shape[0] * per_row;
@@ -97,7 +99,7 @@ void write_cact(const struct maker *m)
 	for (size_t i = 0; i < count; i++) {
 		struct blob *b = &blobs[i];
 
-		shape_blob(b, i >= 1 && i <= layers && quantised(i), total / (count - 1));
+		shape_blob(b, bits_of(i, layers), total / (count - 1));
 		if (i + 1 == count)
 			*b = (struct blob){.dtype = RAW,
 					   .rank = 1,
@@ -114,7 +116,7 @@ void write_cact(const struct maker *m)
 		put_le(&head, b->offset, 8);
 		put_le(&head, b->bytes, 8);
 		put_le(&head, b->dtype == CQ ? GROUP : 0, 4);
-		put_le(&head, b->dtype == CQ ? BITS : 0, 4);
+		put_le(&head, b->bits, 4);
 	}
 	output_open(&o, m->out, m->sync);
 	output_put(&o, head.data, head.len);

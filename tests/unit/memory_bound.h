@@ -3,7 +3,8 @@
  * @file memory_bound.h
  * The bound on host memory of a load: the increase of anonymous memory since the device was
  * opened stays within staging + header + 32 MiB, whatever the checkpoint's size (`clone`: and
- * the largest tensor). Checked on `null`, whose destination takes no memory.
+ * the largest tensor). Very many tensors take up to BOUND_TENSOR_BYTES each on top, catalogue
+ * and plan together. Checked on `null`, whose destination takes no memory.
  */
 #ifndef H2D_MEMORY_BOUND_H
 #define H2D_MEMORY_BOUND_H
@@ -12,11 +13,19 @@
 #include "transfer/tuning.h"
 
 enum { BOUND_LARGE_BYTES = 64 << 20, BOUND_SLACK_BYTES = 32 << 20 };
+enum { BOUND_TENSOR_BYTES = 384 };
 
 #ifdef __SANITIZE_THREAD__
 enum { BOUND_SANITIZED = 1 };
 #else
 enum { BOUND_SANITIZED = 0 };
+#endif
+
+/* The address sanitizer keeps what was freed. */
+#ifdef __SANITIZE_ADDRESS__
+enum { BOUND_QUARANTINE = 1 };
+#else
+enum { BOUND_QUARANTINE = 0 };
 #endif
 
 static uint64_t bound_peak;

@@ -309,6 +309,9 @@ static void sizes(void)
 	CHECK_STR(o.cat.tensors[6].dtype, "CQ5");
 	CHECK_EQ(o.cat.tensors[6].rank, 2);
 	CHECK_EQ(o.cat.tensors[6].shape[1], 100);
+	/* Norms behind all the indices, and bytes of which nothing is known. */
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(o.cat.tensors[i].flags, i < 2 ? 0 : H2D_TENSOR_WHOLE);
 	CHECK_EQ(o.cat.tensors[7].rank, 1);
 	CHECK_EQ(o.cat.tensors[7].shape[0], 7);
 	outcome_free(&o);

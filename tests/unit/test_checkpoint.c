@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The handle: the ways to open one, what its calls answer, views, faults of reads and memory.
  */
+#include <limits.h>
 #include <sys/mman.h>
 
 #include "ckpt.h"
@@ -121,9 +122,13 @@ static void not_files(void)
 {
 	struct h2d_open_opts o = fresh_log();
 	struct h2d_checkpoint *c;
+	char longer[NAME_MAX + 2];
 
 	CHECK_EQ(h2d_checkpoint_open(in_scratch("nothing"), &o, &c), H2D_E_NOT_FOUND);
 	CHECK_EQ(lines.errors, 1);
+	memset(longer, 'n', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = 0;
+	CHECK_EQ(h2d_checkpoint_open(longer, &o, &c), H2D_E_NOT_FOUND);
 	CHECK_EQ(h2d_checkpoint_open("", &o, &c), H2D_E_NOT_FOUND);
 	CHECK(!mkfifo(in_scratch("fifo"), 0600));
 	CHECK_EQ(h2d_checkpoint_open(in_scratch("fifo"), &o, &c), H2D_E_FORMAT);

@@ -219,6 +219,93 @@ static void windows_hold_what_they_promise(void)
 	close_device();
 }
 
+/* xorshift64 */
+static uint64_t seed = 88172645463325252;
+
+static uint64_t below(uint64_t n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed % n;
+}
+
+enum { TARGETS = 24, ROOM_BYTES = TARGETS * 600000 };
+
+/* Parts of tensors, of which many overlap in the file. */
+static size_t make_targets(struct h2d_target *t, unsigned char *memory)
+{
+	size_t n = 1 + below(TARGETS);
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t tensor = below(3) ? 11 : below(sizeof(extents) / sizeof(extents[0]));
+		uint64_t bytes = extents[tensor].bytes;
+
+		t[i] = (struct h2d_target)H2D_OPTS(t[i]);
+		t[i].tensor = tensor;
+		t[i].begin_bytes = below(2) ? 0 : below(bytes);
+		t[i].length_bytes = bytes - t[i].begin_bytes;
+		if (below(2))
+			t[i].length_bytes = 1 + below(t[i].length_bytes);
+		t[i].capacity_bytes = t[i].length_bytes;
+		t[i].data = memory;
+		memory += t[i].length_bytes + below(2) * 64;
+	}
+	return n;
+}
+
+/* Without coalescing a long target's chunks come before those of a target within it, so that
+ * windows are left and come back. */
+static void targets_that_overlap(void)
+{
+	static const uint64_t chunks[] = {0, 4096, 5000, 16384, 65536, 1 << 20};
+	static const uint64_t stagings[] = {0, 65536, 200000, 1 << 20};
+	unsigned char *memory = malloc(ROOM_BYTES);
+	uint64_t refused = 0;
+
+	for (int round = 0; round < 200; round++) {
+		struct h2d_load_opts o = H2D_OPTS(o);
+		struct h2d_report r = H2D_OPTS(r);
+		struct h2d_target t[TARGETS];
+		size_t n = make_targets(t, memory);
+		int rc;
+
+		o.path = "register";
+		o.per_tensor = below(3) != 0;
+		o.threads = (uint32_t)below(6);
+		o.chunk_bytes = chunks[below(6)];
+		o.staging_bytes = stagings[below(4)];
+		o.cache = below(4) ? H2D_CACHE_KEEP : H2D_CACHE_DROP;
+		open_device(H2D_DEV_REGISTER, 0);
+		rc = h2d_load_into(f.ckpt, dev, t, n, &o, &r);
+		/* A chunk that the caller wants may be too long for the staging he wants. */
+		if (rc == H2D_E_INVALID && strstr(f.last_error, "does not hold")) {
+			refused++;
+			close_device();
+			continue;
+		}
+		CHECK_EQ(rc, 0);
+		CHECK_EQ(reg.bad, 0);
+		CHECK_EQ(reg.now, 0);
+		CHECK(r.staging_bytes >= reg.most);
+		if (o.staging_bytes)
+			CHECK(r.staging_bytes <= o.staging_bytes);
+		for (size_t i = 0; !rc && i < n; i++)
+			CHECK_EQ(
+				fixture_differs(t[i].data, t[i].length_bytes,
+						extents[t[i].tensor].offset + t[i].begin_bytes),
+				UINT64_MAX);
+		if (rc) {
+			printf("round %d: %s\n", round, f.last_error);
+			break;
+		}
+		h2d_report_clear(&r);
+		close_device();
+	}
+	CHECK(refused < 150);
+	free(memory);
+}
+
 static void a_refused_window_is_copied_all_the_same(void)
 {
 	for (uint64_t n = 1; n < 12; n++) {
@@ -324,6 +411,7 @@ int main(void)
 		return 1;
 	}
 	RUN(windows_hold_what_they_promise);
+	RUN(targets_that_overlap);
 	RUN(a_refused_window_is_copied_all_the_same);
 	RUN(copied_pages_are_noticed);
 	RUN(failures_leave_nothing_registered);

@@ -249,6 +249,38 @@ static void refusals(void)
 	close_devices(devs);
 }
 
+/* Rows of such a tensor are no rows of bytes. All of it may go anywhere. */
+static void what_is_not_stored_by_rows(void)
+{
+	struct h2d_tensor *t = &f.ckpt->cat.tensors[2];
+	const int64_t strides[] = {1, ROWS};
+	struct h2d_tensor_info info = H2D_OPTS(info);
+	struct h2d_load_opts o = H2D_OPTS(o);
+	struct h2d_weights *w[DEVICES];
+	struct h2d_device *devs[DEVICES];
+
+	open_devices("host", "host", devs, 0);
+	t->flags |= H2D_TENSOR_WHOLE;
+	h2d_checkpoint_tensor(f.ckpt, 2, &info);
+	CHECK_EQ(info.whole, 1);
+	CHECK_EQ(h2d_load_split(f.ckpt, devs, DEVICES, tensor_parallel, NULL, &o, w),
+		 H2D_E_INVALID);
+	CHECK(strstr(f.last_error, "\"model.layers.1.w\"") != NULL);
+	CHECK(strstr(f.last_error, "not stored row by row") != NULL);
+	CHECK_EQ(h2d_load_split(f.ckpt, devs, DEVICES, NULL, NULL, &o, w), 0);
+	verified(w);
+	freed(w);
+	t->flags &= ~(uint32_t)H2D_TENSOR_WHOLE;
+	t->strides = strides;
+	CHECK_EQ(h2d_load_split(f.ckpt, devs, DEVICES, tensor_parallel, NULL, &o, w),
+		 H2D_E_INVALID);
+	CHECK(strstr(f.last_error, "not in C order") != NULL);
+	t->strides = NULL;
+	h2d_checkpoint_tensor(f.ckpt, 2, &info);
+	CHECK_EQ(info.whole, 0);
+	close_devices(devs);
+}
+
 /* One of two devices hangs: it alone is lost. */
 static void one_hangs(void)
 {
@@ -313,6 +345,7 @@ int main(void)
 	make_fixture();
 	RUN(on_all_kinds);
 	RUN(refusals);
+	RUN(what_is_not_stored_by_rows);
 	RUN(one_fails);
 	RUN(one_hangs);
 	fixture_close(&f);

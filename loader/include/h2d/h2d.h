@@ -135,6 +135,9 @@ struct h2d_tensor_info {
 	 */
 	const int64_t *strides;
 	uint64_t ordinal; /**< place in the format's own listing order */
+	/** 1: its bytes are no row-major array of elements or blocks (`strides`, CQ1 … CQ5 and
+	 *  RAW of .cact), so that no part of it can be cut out along a dimension. */
+	uint32_t whole;
 };
 
 /** Type of a metadata value or of an array's elements. @since 0.1 */
@@ -178,7 +181,8 @@ struct h2d_metadata_info {
  * @param opts  or NULL
  * @param out   (out) the checkpoint, owned by the caller, freed by h2d_checkpoint_close()
  * @return 0; H2D_E_NOT_FOUND (file or shard missing), H2D_E_FORMAT, H2D_E_IO, H2D_E_PERMISSION,
- *         H2D_E_NOMEM. Memory use is proportional to the headers. @since 0.1
+ *         H2D_E_NOMEM. Memory use is proportional to the headers and the number of
+ *         tensors. @since 0.1
  */
 H2D_API int h2d_checkpoint_open(const char *path, const struct h2d_open_opts *opts,
 				struct h2d_checkpoint **out);
@@ -386,6 +390,12 @@ struct h2d_tensor_report {
 /**
  * Load tensors into memory that the library allocates on `dev`.
  *
+ * A file that is truncated, replaced or rewritten meanwhile ends the load with H2D_E_CHANGED.
+ * Not to be noticed are an in-place write that restores size and times, and stores through a
+ * shared mapping into pages that were dirty before the load, since these move no time.
+ *
+ * Host memory: staging as reported, and up to 384 bytes a tensor for plan and catalogue.
+ *
  * @param ckpt     stays open until the weights are freed when path is `view`
  * @param weights  (out) owned by the caller, freed by h2d_weights_free(); never set to partial
  *                 weights
@@ -412,7 +422,8 @@ struct h2d_part {
 	size_t size;
 	/** Elements [begin, begin+length) along `dimension` (0 is the outermost), delivered
 	 *  without gaps; `length` 0: the whole tensor. Of types that pack several elements the
-	 *  part must come to whole bytes, and of GGUF's quantized types to whole blocks. */
+	 *  part must come to whole bytes, and of GGUF's quantized types to whole blocks. A
+	 *  tensor that is `whole` (see h2d_tensor_info) is not cut: H2D_E_INVALID. */
 	uint32_t dimension;
 	uint64_t begin, length;
 };
