@@ -178,6 +178,17 @@ static void compare_loaded(const char *root, struct h2d_kernel_verdict *v)
 	v->driver_is_file = !strcmp(text, v->module->srcversion);
 }
 
+/* Whether the kernel that is judged is the one of a capture. */
+static bool is_captured(const struct h2d_kernel_verdict_options *o)
+{
+	char running[128];
+
+	if (!o->root || !o->release)
+		return o->root;
+	read_text(o->root, "/proc/sys/kernel/osrelease", running, sizeof(running));
+	return !strcmp(running, o->release);
+}
+
 static void ask_file(const struct h2d_kernel_verdict_options *o, const struct h2d_log *log,
 		     struct h2d_kernel_verdict *v)
 {
@@ -194,13 +205,12 @@ static void ask_file(const struct h2d_kernel_verdict_options *o, const struct h2
 		no_opinion(f, "the module was not to be read");
 		return;
 	}
-	/* A capture of the running kernel holds what was read in its module. */
-	if (v->module)
+	/* A capture of the running kernel holds what was read in its module, and before the
+	 * file: a capture that names the module may not hold it. */
+	if (v->module || (is_captured(o) && !h2d_module_facts_read(o->root, &v->module)))
 		err = 0;
 	else if (v->release[0] && !h2d_inspect_find(o->root, v->release, path, sizeof(path)))
 		err = h2d_inspect_file(path, log, &v->module);
-	else if (o->root && !o->release)
-		err = h2d_module_facts_read(o->root, &v->module);
 	else
 		err = H2D_E_NOT_FOUND;
 	if (err == H2D_E_NOT_FOUND) {
