@@ -34,10 +34,10 @@ static const struct h2d_option options[] = {
 	{"offline", 0, H2D_OPTION_FLAG, NULL, "Do not ask the archive.", NULL, 0, AT(offline),
 	 0, 0},
 	{"root", 0, H2D_OPTION_TEXT, "ARCHIVE|DIR",
-	 "Look at a capture of another machine. See h2d probe capture. Of its kernel's module it "
+	 "Look at a capture of another machine. See h2d probe capture. Of its kernel's module "
+	 "it "
 	 "holds the verdicts.",
-	 NULL, H2D_WORD_FILE,
-	 AT(root), 0, 0},
+	 NULL, H2D_WORD_FILE, AT(root), 0, 0},
 	{0},
 };
 static const struct h2d_option_table table = {"Module options", options};

@@ -13,7 +13,7 @@ static bool ends_with(const char *text, const char *end)
 	return n >= m && !strcmp(text + n - m, end);
 }
 
-/* "/proc/123/NAME", also below a sample. */
+/* "/proc/123/NAME" or "/proc/123/task/124/NAME", also below a sample. */
 static bool of_process(const char *path, const char *name)
 {
 	const char *p = strstr(path, "/proc/");
@@ -23,7 +23,12 @@ static bool of_process(const char *path, const char *name)
 		return false;
 	p += 6;
 	digits = strspn(p, "0123456789");
-	return digits && p[digits] == '/' && !strcmp(p + digits + 1, name);
+	if (!digits)
+		return false;
+	p += digits;
+	if (!strncmp(p, "/task/", 6))
+		p += 6 + strspn(p + 6, "0123456789");
+	return *p == '/' && !strcmp(p + 1, name);
 }
 
 static int replace(struct h2d_record *r, struct h2d_recorded *item, const char *text)
