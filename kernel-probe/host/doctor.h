@@ -137,6 +137,8 @@ void h2d_doctor_write(struct h2d_json *j, const struct h2d_doctor_facts *facts,
 typedef bool (*h2d_rule)(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
 			 struct h2d_finding *out);
 extern const h2d_rule h2d_rules_kernel[], h2d_rules_process[], h2d_rules_rest[];
+bool h2d_rule_svm_limit_seen(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			     struct h2d_finding *out);
 bool h2d_rule_process_found_well(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
 				 struct h2d_finding *out);
 

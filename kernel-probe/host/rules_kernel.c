@@ -24,11 +24,12 @@ static bool uses_amd(const struct h2d_doctor_facts *f)
 	return f->machine.amd || f->machine_end || f->kernel.by_measurement;
 }
 
-/* A process that maps nothing writable is not what the bug hits. */
+/* A process that maps nothing writable, and did not, is not what the bug hits. */
 static bool process_is_safe(const struct h2d_doctor_facts *f)
 {
 	return f->asked_for_process && f->have_process && f->process.checkpoint_count &&
-	       !f->process.writable.mapping_count;
+	       !f->process.writable.mapping_count && !f->process.copied.mapping_count &&
+	       !h2d_process_unknown(&f->process);
 }
 
 /* {command} of the first line: the cure that needs no root and no reboot. */
@@ -329,5 +330,6 @@ const h2d_rule h2d_rules_rest[] = {no_answer,
 				   coherent,
 				   nothing_known,
 				   h2d_rule_process_found_well,
+				   h2d_rule_svm_limit_seen,
 				   stall_out_of_reach,
 				   NULL};

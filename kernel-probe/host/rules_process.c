@@ -19,8 +19,12 @@ void h2d_mapping_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *
 {
 	const struct h2d_process *p = &f->process;
 	const struct h2d_mapped_file *file = p->largest;
-	const struct h2d_mapping_sum *w = &p->writable;
+	const struct h2d_mapping_sum *w = &p->writable, *c = &p->copied;
+	const char *unknown = h2d_process_unknown(p);
 
+	if (unknown)
+		h2d_evidence(out, "Not all that it holds of checkpoints can be told: %s%s",
+			     unknown, p->only_maps ? ", so that none of its pages count" : "");
 	if (!file)
 		return;
 	h2d_evidence(out, "It maps %zu checkpoint file%s of %s, the largest being %s%s%s%s",
@@ -29,7 +33,13 @@ void h2d_mapping_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *
 		     h2d_redacted_path(file->path, f->redact),
 		     file->deleted ? " (deleted)" : "", file->mount.type[0] ? " on " : "",
 		     file->mount.type);
-	if (w->mapping_count)
+	if (p->only_maps)
+		h2d_evidence(out,
+			     "%" PRIu64 " of %" PRIu64 " mappings are private and writable "
+			     "(rw-p): %s",
+			     w->mapping_count, p->checkpoints.mapping_count,
+			     h2d_amount(w->size_bytes));
+	else if (w->mapping_count)
 		h2d_evidence(out,
 			     "%" PRIu64 " of %" PRIu64 " mappings are private and writable "
 			     "(rw-p): %s, of which %s are present, %s copied into anonymous "
@@ -38,8 +48,15 @@ void h2d_mapping_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *
 			     h2d_amount(w->size_bytes), h2d_amount(w->present_bytes),
 			     h2d_amount(w->anonymous_bytes), h2d_amount(w->swap_bytes));
 	else
-		h2d_evidence(out, "None of its %" PRIu64 " mappings is private and writable",
-			     p->checkpoints.mapping_count);
+		h2d_evidence(out, "None of its %" PRIu64 " mappings is private and writable%s",
+			     p->checkpoints.mapping_count, c->mapping_count ? " now" : "");
+	/* Of those that were made read-only since the sum above says nothing. */
+	if (c->anonymous_bytes > w->anonymous_bytes || c->swap_bytes > w->swap_bytes)
+		h2d_evidence(out,
+			     "%" PRIu64 " of them hold pages that were written while they were "
+			     "writable: %s in anonymous memory, %s in swap",
+			     c->mapping_count, h2d_amount(c->anonymous_bytes),
+			     h2d_amount(c->swap_bytes));
 }
 
 void h2d_trend_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out)
@@ -70,6 +87,11 @@ void h2d_trend_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *ou
 	case H2D_PROGRESS_EXITED:
 		break;
 	}
+	if (t->threads_stuck)
+		h2d_evidence(out,
+			     "%u of its threads wait%s in the kernel and cannot be interrupted "
+			     "(state D), whenever it was looked at",
+			     t->threads_stuck, t->threads_stuck == 1 ? "s" : "");
 	if (t->anon_delta_bytes > 1 << 20)
 		h2d_evidence(out, "Its anonymous memory grew by %s, that of files by %s",
 			     h2d_amount((uint64_t)t->anon_delta_bytes),
@@ -110,19 +132,23 @@ static bool begin(const struct h2d_doctor_facts *f, const char *id,
 
 /* ---- rules, the most urgent first ---- */
 
-static bool svm_limit(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
-		      struct h2d_finding *out)
+/* Whether the process maps more of checkpoints than a GPU may use of the machine's memory. */
+static bool exceeds_svm_limit(const struct h2d_doctor_facts *f)
 {
-	if (!f->machine.svm_limit[0])
-		return false;
-	/* The line may be of an earlier load. */
-	begin(f, "svm_limit", H2D_DOCTOR_AFFECTED,
-	      f->have_process ? H2D_CONFIDENCE_HIGH : H2D_CONFIDENCE_MEDIUM, out);
-	h2d_say(out->line, sizeof(out->line),
-		"The GPU driver refuses to map a checkpoint: it is larger than the memory that "
-		"GPU mappings may use. Read it instead of mapping it.");
+	uint64_t limit = UINT64_MAX;
+
+	if (f->memory.total_bytes.known)
+		limit = f->memory.total_bytes.value;
+	if (f->machine.ttm_limit_bytes.known && f->machine.ttm_limit_bytes.value < limit)
+		limit = f->machine.ttm_limit_bytes.value;
+	return f->have_process && f->process.checkpoint_file_bytes > limit;
+}
+
+static void say_svm_limit(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			  struct h2d_finding *out)
+{
 	h2d_evidence(out, "The kernel's log: %s", f->machine.svm_limit);
-	if (f->have_process)
+	if (exceeds_svm_limit(f))
 		h2d_mapping_evidence(f, out);
 	if (f->machine.ttm_limit_bytes.known)
 		h2d_evidence(out, "The GPU may use %s of system memory (ttm.pages_limit)",
@@ -131,6 +157,44 @@ static bool svm_limit(const struct h2d_doctor_facts *f, const struct h2d_switche
 		h2d_evidence(out, "GPU and processors share memory: %s", f->machine.unified_by);
 	memory_evidence(f, out);
 	h2d_recommend(f, s, "map_less", true, out);
+}
+
+/* The log names no process, and its line may be of an earlier load. */
+static bool svm_limit(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+		      struct h2d_finding *out)
+{
+	bool fits = exceeds_svm_limit(f);
+
+	if (!f->machine.svm_limit[0] || (f->asked_for_process && !fits))
+		return false;
+	begin(f, "svm_limit", H2D_DOCTOR_AFFECTED,
+	      fits ? H2D_CONFIDENCE_HIGH : H2D_CONFIDENCE_MEDIUM, out);
+	if (fits)
+		h2d_say(out->line, sizeof(out->line),
+			"The GPU driver refuses to map a checkpoint: it is larger than the "
+			"memory that GPU mappings may use. Read it instead of mapping it.");
+	else
+		h2d_say(out->line, sizeof(out->line),
+			"The GPU driver refused to map memory of some program: it was more "
+			"than "
+			"GPU mappings may use. Read large checkpoints instead of mapping "
+			"them.");
+	say_svm_limit(f, s, out);
+	return true;
+}
+
+/* The same where somebody asked about a process that is not the one of the log. */
+bool h2d_rule_svm_limit_seen(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			     struct h2d_finding *out)
+{
+	if (!f->machine.svm_limit[0] || !f->asked_for_process || exceeds_svm_limit(f))
+		return false;
+	begin(f, "svm_limit", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_LOW, out);
+	h2d_say(out->line, sizeof(out->line),
+		"The GPU driver refused to map memory of some program once; nothing here says "
+		"that it was process %d.",
+		f->asked_pid ? f->asked_pid : f->process.pid);
+	say_svm_limit(f, s, out);
 	return true;
 }
 
@@ -159,6 +223,53 @@ static bool will_not_fit(const struct h2d_doctor_facts *f, const struct h2d_swit
 	return true;
 }
 
+/* A driver that copies does so with all that it reads; a program may write a page of its own.
+ */
+static bool a_few_pages(const struct h2d_doctor_facts *f)
+{
+	const struct h2d_mapping_sum *c = &f->process.copied;
+	uint64_t bytes = c->anonymous_bytes + c->swap_bytes;
+
+	return c->mapping_count && bytes < 1 << 20 && bytes < c->size_bytes / 100 &&
+	       f->trend.anon_delta_bytes < 1 << 16;
+}
+
+static bool few_copied(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+		       struct h2d_finding *out)
+{
+	const struct h2d_mapping_sum *c = &f->process.copied;
+	char who[128];
+
+	(void)s;
+	if (!f->have_process || !f->asked_for_process || !a_few_pages(f))
+		return false;
+	begin(f, "few_copied", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_LOW, out);
+	h2d_say(out->line, sizeof(out->line),
+		"%s holds copies of %s of its checkpoint and makes no more: too little to tell "
+		"whether a driver or the program wrote there. Look at it while it loads.",
+		h2d_process_words(f, who, sizeof(who)),
+		h2d_amount(c->anonymous_bytes + c->swap_bytes));
+	h2d_mapping_evidence(f, out);
+	h2d_trend_evidence(f, out);
+	h2d_say(out->action, sizeof(out->action), "While it loads: h2d doctor %d",
+		f->process.pid);
+	return true;
+}
+
+/* What a process does with its copies now. */
+static const char *copies_words(const struct h2d_doctor_facts *f, bool swapped)
+{
+	bool loads = f->trend.progress != H2D_PROGRESS_STILL &&
+		     f->trend.progress != H2D_PROGRESS_BUSY &&
+		     f->trend.progress != H2D_PROGRESS_EXITED;
+
+	if (swapped)
+		return loads ? "pushes copies of its own checkpoint into swap"
+			     : "has copies of its own checkpoint in swap";
+	return loads ? "copies its checkpoint into anonymous memory while it loads"
+		     : "has copied its checkpoint into anonymous memory";
+}
+
 static bool copied(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
 		   struct h2d_finding *out)
 {
@@ -167,7 +278,7 @@ static bool copied(const struct h2d_doctor_facts *f, const struct h2d_switches *
 	char who[128], command[384];
 
 	/* Of a process that nobody asked about a few pages are no news. */
-	if (!f->have_process || !c->mapping_count ||
+	if (!f->have_process || !c->mapping_count || a_few_pages(f) ||
 	    (!f->asked_for_process && c->anonymous_bytes + c->swap_bytes < 1 << 20))
 		return false;
 	begin(f, swapped ? "swapped" : "copied", H2D_DOCTOR_AFFECTED, H2D_CONFIDENCE_HIGH, out);
@@ -179,9 +290,7 @@ static bool copied(const struct h2d_doctor_facts *f, const struct h2d_switches *
 			who, h2d_amount(c->anonymous_bytes + c->swap_bytes));
 	else
 		h2d_say(out->line, sizeof(out->line), "%s %s: %s so far%s. Run: h2d run -- %s",
-			who,
-			swapped ? "pushes copies of its own checkpoint into swap"
-				: "copies its checkpoint into anonymous memory while it loads",
+			who, copies_words(f, swapped),
 			h2d_amount(c->anonymous_bytes + c->swap_bytes),
 			f->machine.unified ? ", on a machine whose GPU uses the same memory"
 					   : "",
@@ -194,9 +303,11 @@ static bool copied(const struct h2d_doctor_facts *f, const struct h2d_switches *
 			     h2d_amount(f->memory.page_bytes));
 	memory_evidence(f, out);
 	h2d_trend_evidence(f, out);
-	h2d_evidence(out, "The mapping is writable, so that a driver may ask for write access "
-			  "where the GPU only reads; a program that writes its weights would "
-			  "look the same");
+	h2d_evidence(
+		out,
+		"The mapping %s writable, so that a driver may ask for write access where "
+		"the GPU only reads; a program that writes its weights would look the same",
+		f->process.writable.mapping_count ? "is" : "was");
 	if (!(f->process.runtimes & H2D_RUNTIME_H2D_RUN)) {
 		h2d_recommend(f, s, "h2d_run", false, out);
 		return true;
@@ -337,9 +448,9 @@ static bool pinning(const struct h2d_doctor_facts *f, const struct h2d_switches 
 
 	if (!f->have_process || !f->process.checkpoint_count ||
 	    f->process.copied.mapping_count || f->kernel.stall == H2D_STALL_YES ||
-	    f->trend.evicted_pct >= STOPPED_PCT ||
-	    !(f->process.runtimes & H2D_RUNTIME_HIP) || !f->trend.threads_in_ioctl ||
-	    f->trend.kernel_pct < PINNING_PCT || f->trend.major_faults_per_s >= FAULTS_PER_S ||
+	    f->trend.evicted_pct >= STOPPED_PCT || !(f->process.runtimes & H2D_RUNTIME_HIP) ||
+	    !f->trend.threads_in_ioctl || f->trend.kernel_pct < PINNING_PCT ||
+	    f->trend.major_faults_per_s >= FAULTS_PER_S ||
 	    (f->trend.progress != H2D_PROGRESS_SLOW &&
 	     f->trend.progress != H2D_PROGRESS_MOVING))
 		return false;
@@ -385,28 +496,41 @@ static bool pressure(const struct h2d_doctor_facts *f, const struct h2d_switches
 static bool moves(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
 		  struct h2d_finding *out)
 {
+	enum h2d_progress progress = f->trend.progress;
 	char who[128];
 
 	(void)s;
 	if (!f->have_process || !f->process.checkpoint_count)
 		return false;
 	h2d_process_words(f, who, sizeof(who));
-	switch (f->trend.progress) {
+	/* One thread may wait in peace, or compute, for another that hangs. */
+	if (progress == H2D_PROGRESS_BUSY && f->trend.threads_stuck)
+		progress = H2D_PROGRESS_STILL;
+	switch (progress) {
 	case H2D_PROGRESS_SLOW:
 		begin(f, "slow", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_MEDIUM, out);
 		h2d_say(out->line, sizeof(out->line),
-			"%s is slow but moving, not hung (%s/s); none of the known causes is "
-			"at work.",
-			who, h2d_amount(f->trend.bytes_per_s));
+			"%s is slow but moving, not hung (%s/s)%s.", who,
+			h2d_amount(f->trend.bytes_per_s),
+			h2d_process_unknown(&f->process)
+				? ""
+				: "; none of the known causes is at work");
 		break;
 	case H2D_PROGRESS_STILL:
-		if (f->trend.state == 'S')
+		if (f->trend.state == 'S' && !f->trend.threads_stuck)
 			return false; /* loaded, and waits for work */
 		begin(f, "still", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_MEDIUM, out);
-		h2d_say(out->line, sizeof(out->line),
-			"%s stands still and may hang: in %.1f s it read, copied and computed "
-			"nothing.",
-			who, (double)f->trend.elapsed_ns / 1e9);
+		if (f->trend.threads_stuck && f->trend.state != 'D')
+			h2d_say(out->line, sizeof(out->line),
+				"%s may hang: in %.1f s it read and copied nothing, and %u of "
+				"its threads wait%s in the kernel.",
+				who, (double)f->trend.elapsed_ns / 1e9, f->trend.threads_stuck,
+				f->trend.threads_stuck == 1 ? "s" : "");
+		else
+			h2d_say(out->line, sizeof(out->line),
+				"%s stands still and may hang: in %.1f s it read, copied and "
+				"computed nothing.",
+				who, (double)f->trend.elapsed_ns / 1e9);
 		break;
 	default:
 		return false;
@@ -419,12 +543,33 @@ static bool moves(const struct h2d_doctor_facts *f, const struct h2d_switches *s
 	return true;
 }
 
+/* "h2d probe process" says the same with status 77. */
+static bool copies_unknown(const struct h2d_doctor_facts *f, const char *why,
+			   struct h2d_finding *out)
+{
+	char who[128];
+
+	begin(f, "copies_unknown", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_MEDIUM, out);
+	h2d_say(out->line, sizeof(out->line),
+		"%s may hold a second copy of a checkpoint, which cannot be told: %s.",
+		h2d_process_words(f, who, sizeof(who)), why);
+	h2d_mapping_evidence(f, out);
+	h2d_trend_evidence(f, out);
+	h2d_say(out->action, sizeof(out->action),
+		"Run h2d doctor as root, while it loads: h2d doctor %d", f->process.pid);
+	return true;
+}
+
 static bool judge_well(const struct h2d_doctor_facts *f, struct h2d_finding *out)
 {
+	const char *unknown;
 	char who[128];
 
 	if (!f->have_process || f->process.copied.mapping_count)
 		return false;
+	unknown = h2d_process_unknown(&f->process);
+	if (unknown)
+		return copies_unknown(f, unknown, out);
 	h2d_process_words(f, who, sizeof(who));
 	if (!f->process.checkpoint_count) {
 		begin(f, "no_checkpoint", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_MEDIUM, out);
@@ -463,5 +608,6 @@ bool h2d_rule_process_found_well(const struct h2d_doctor_facts *f, const struct 
 }
 
 const h2d_rule h2d_rules_process[] = {
-	svm_limit,	will_not_fit, copied,  random_advice, network_faults, out_of_room,
-	queues_stopped, pressure,     pinning, moves,	      process_well,   NULL};
+	svm_limit,   will_not_fit,   copied,   few_copied, random_advice, network_faults,
+	out_of_room, queues_stopped, pressure, pinning,	   moves,	  process_well,
+	NULL};

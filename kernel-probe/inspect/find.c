@@ -10,8 +10,8 @@
 
 enum { DEP_BYTES_MAX = 16 << 20 };
 
-/* Neither the index nor what is only looked for is shown to an observer: a capture holds what was
- * read in the module, not these names.
+/* Neither the index nor what is only looked for is shown to an observer: a capture holds what
+ * was read in the module, not these names.
  *
  * modules.dep(5): "updates/dkms/amdgpu.ko.xz: …", one line per module, the one that depmod
  * chose where there are several. */
