@@ -22,7 +22,8 @@ struct h2d_doctor_kernel {
 	bool only_table;      /**< the table alone speaks: a version, which proves nothing */
 	enum h2d_confidence confidence;
 	enum h2d_permission_rule permission; /**< of the caller that copies use */
-	bool without_svm; /**< built without HSA_AMD_SVM: memory is pinned by userptr alone */
+	bool other_driver; /**< the loaded driver is not the file that was read */
+	bool without_svm;  /**< built without HSA_AMD_SVM: memory is pinned by userptr alone */
 	bool by_measurement, by_file, by_table;
 	char statements[3][512]; /**< one of each opinion that was given */
 	unsigned statement_count;

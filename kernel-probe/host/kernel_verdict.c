@@ -287,6 +287,21 @@ static const char *words_of(const struct h2d_kernel_opinion *o)
 	return o->stall == H2D_STALL_YES ? "a stall" : "no stall";
 }
 
+/* What is loaded is another driver than the one that was read: only a measurement clears it. */
+static void weigh_other_driver(struct h2d_kernel_verdict *v, bool is_measured, size_t used)
+{
+	if (used < sizeof(v->conflict))
+		snprintf(v->conflict + used, sizeof(v->conflict) - used,
+			 "%sthe loaded driver is not the file that was read", used ? "; " : "");
+	v->agreement = H2D_AGREEMENT_CONFLICT;
+	if (is_measured || v->stall != H2D_STALL_NO)
+		return;
+	v->policy = H2D_RETRY_UNKNOWN;
+	v->stall = H2D_STALL_UNKNOWN;
+	v->confidence = H2D_CONFIDENCE_LOW;
+	v->is_prior_only = false;
+}
+
 static void combine(struct h2d_kernel_verdict *v)
 {
 	static const char *const names[] = {"the measurement", "the module's code",
@@ -329,9 +344,8 @@ static void combine(struct h2d_kernel_verdict *v)
 	v->is_prior_only = first == &v->prior;
 	if (v->is_prior_only && v->confidence == H2D_CONFIDENCE_HIGH)
 		v->confidence = H2D_CONFIDENCE_MEDIUM;
-	if (v->driver_checked && !v->driver_is_file && used < sizeof(v->conflict))
-		snprintf(v->conflict + used, sizeof(v->conflict) - used,
-			 "%sthe loaded driver is not the file that was read", used ? "; " : "");
+	if (v->driver_checked && !v->driver_is_file)
+		weigh_other_driver(v, first == &v->measured, used);
 }
 
 static void sum_up(struct h2d_kernel_verdict *v)
@@ -352,7 +366,10 @@ static void sum_up(struct h2d_kernel_verdict *v)
 		break;
 	case H2D_STALL_UNKNOWN:
 		snprintf(v->summary, sizeof(v->summary),
-			 "Whether this kernel has the one-second copy bug is not known.");
+			 "Whether this kernel has the one-second copy bug is not known%s.",
+			 v->driver_checked && !v->driver_is_file
+				 ? ": the loaded driver is not the file that was read"
+				 : "");
 		break;
 	}
 	if (v->stall != H2D_STALL_YES)

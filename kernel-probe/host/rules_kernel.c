@@ -168,11 +168,17 @@ static bool kernel_unknown(const struct h2d_doctor_facts *f, const struct h2d_sw
 	out->confidence = H2D_CONFIDENCE_LOW;
 	h2d_say(out->line, sizeof(out->line),
 		"Cannot tell whether your kernel has the one-second copy bug%s",
-		f->machine.container ? ": a container does not show the host's driver." : ".");
+		f->kernel.other_driver ? ": the loaded driver is not the file that was read."
+		: f->machine.container ? ": a container does not show the host's driver."
+				       : ".");
 	kernel_evidence(f, out);
 	if (f->kernel.why[0])
 		h2d_evidence(out, "%s", f->kernel.why);
-	if (f->machine.container) {
+	if (f->kernel.other_driver) {
+		h2d_say(out->action, sizeof(out->action),
+			"Restart the machine, so that the file is what is loaded, or measure "
+			"the driver that is: h2d repro");
+	} else if (f->machine.container) {
 		h2d_evidence(out, "This is a container (%s)", f->machine.container_by);
 		h2d_say(out->action, sizeof(out->action),
 			"Run h2d doctor on the host, or give the container the host's "
