@@ -349,8 +349,8 @@ static void *wait_in_kernel(void *arg)
 	return t;
 }
 
-/* A child of its own group, with a thread that works, one that may hang, and a first one that ends
- * or waits. */
+/* A child of its own group, with a thread that works, one that may hang, and a first one that
+ * ends or waits. */
 static pid_t threads(const char *path, bool hang, bool first_ends)
 {
 	int ready[2];
