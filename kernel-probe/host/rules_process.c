@@ -25,6 +25,11 @@ void h2d_mapping_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *
 	if (unknown)
 		h2d_evidence(out, "Not all that it holds of checkpoints can be told: %s%s",
 			     unknown, p->only_maps ? ", so that none of its pages count" : "");
+	for (size_t i = 0; unknown && i < p->file_count; i++)
+		if (p->files[i].named_like_one)
+			h2d_evidence(out, "It maps %s%s, whose content is not known",
+				     h2d_redacted_path(p->files[i].path, f->redact),
+				     p->files[i].deleted ? " (deleted)" : "");
 	if (!file)
 		return;
 	h2d_evidence(out, "It maps %zu checkpoint file%s of %s, the largest being %s%s%s%s",
@@ -543,6 +548,22 @@ static bool moves(const struct h2d_doctor_facts *f, const struct h2d_switches *s
 	return true;
 }
 
+/* One that does not move may have a thread that hangs, where their states are not told. */
+static bool threads_unseen(const struct h2d_doctor_facts *f)
+{
+	return f->sample_count && !f->samples[f->sample_count - 1].thread_states_known &&
+	       f->trend.progress != H2D_PROGRESS_MOVING &&
+	       f->trend.progress != H2D_PROGRESS_SLOW;
+}
+
+static bool a_file_is_closed(const struct h2d_process *p)
+{
+	for (size_t i = 0; i < p->file_count; i++)
+		if (p->files[i].named_like_one)
+			return true;
+	return false;
+}
+
 /* "h2d probe process" says the same with status 77. */
 static bool copies_unknown(const struct h2d_doctor_facts *f, const char *why,
 			   struct h2d_finding *out)
@@ -556,7 +577,10 @@ static bool copies_unknown(const struct h2d_doctor_facts *f, const char *why,
 	h2d_mapping_evidence(f, out);
 	h2d_trend_evidence(f, out);
 	h2d_say(out->action, sizeof(out->action),
-		"Run h2d doctor as root, while it loads: h2d doctor %d", f->process.pid);
+		a_file_is_closed(&f->process)
+			? "As root, whom the kernel leads to the mapped file: h2d doctor %d"
+			: "While it loads: h2d doctor %d",
+		f->process.pid);
 	return true;
 }
 
@@ -580,8 +604,9 @@ static bool judge_well(const struct h2d_doctor_facts *f, struct h2d_finding *out
 		return true;
 	}
 	begin(f, "process_well", H2D_DOCTOR_WELL,
-	      f->trend.progress == H2D_PROGRESS_UNKNOWN ? H2D_CONFIDENCE_MEDIUM
-							: H2D_CONFIDENCE_HIGH,
+	      f->trend.progress == H2D_PROGRESS_UNKNOWN || threads_unseen(f)
+		      ? H2D_CONFIDENCE_MEDIUM
+		      : H2D_CONFIDENCE_HIGH,
 	      out);
 	h2d_say(out->line, sizeof(out->line),
 		"%s holds no second copy of its checkpoint, and none of the known causes of "
