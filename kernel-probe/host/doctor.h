@@ -138,6 +138,8 @@ void h2d_doctor_write(struct h2d_json *j, const struct h2d_doctor_facts *facts,
 typedef bool (*h2d_rule)(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
 			 struct h2d_finding *out);
 extern const h2d_rule h2d_rules_kernel[], h2d_rules_process[], h2d_rules_rest[];
+bool h2d_rule_svm_limit(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			struct h2d_finding *out);
 bool h2d_rule_svm_limit_seen(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
 			     struct h2d_finding *out);
 bool h2d_rule_process_found_well(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
@@ -160,5 +162,6 @@ const char *h2d_command_words(const struct h2d_doctor_facts *f, char *buf, size_
 /** "reports mapping": evidence on how the process maps its checkpoints. */
 void h2d_mapping_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out);
 void h2d_trend_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out);
+void h2d_memory_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out);
 
 #endif

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/envelope.h"
 #include "host/doctor.h"
 
 /* Above these it is no accident. */
@@ -14,115 +13,6 @@ enum {
 	PINNING_PCT = 50,
 	PRESSURE_PCT = 10,
 };
-
-void h2d_mapping_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out)
-{
-	const struct h2d_process *p = &f->process;
-	const struct h2d_mapped_file *file = p->largest;
-	const struct h2d_mapping_sum *w = &p->writable, *c = &p->copied;
-	const char *unknown = h2d_process_unknown(p);
-
-	if (unknown)
-		h2d_evidence(out, "Not all that it holds of checkpoints can be told: %s%s",
-			     unknown, p->only_maps ? ", so that none of its pages count" : "");
-	for (size_t i = 0; unknown && i < p->file_count; i++)
-		if (p->files[i].named_like_one)
-			h2d_evidence(out, "It maps %s%s, whose content is not known",
-				     h2d_redacted_path(p->files[i].path, f->redact),
-				     p->files[i].deleted ? " (deleted)" : "");
-	if (!file)
-		return;
-	h2d_evidence(out, "It maps %zu checkpoint file%s of %s, the largest being %s%s%s%s",
-		     p->checkpoint_count, p->checkpoint_count == 1 ? "" : "s",
-		     h2d_amount(p->checkpoint_file_bytes),
-		     h2d_redacted_path(file->path, f->redact),
-		     file->deleted ? " (deleted)" : "", file->mount.type[0] ? " on " : "",
-		     file->mount.type);
-	if (p->only_maps)
-		h2d_evidence(out,
-			     "%" PRIu64 " of %" PRIu64 " mappings are private and writable "
-			     "(rw-p): %s",
-			     w->mapping_count, p->checkpoints.mapping_count,
-			     h2d_amount(w->size_bytes));
-	else if (w->mapping_count)
-		h2d_evidence(out,
-			     "%" PRIu64 " of %" PRIu64 " mappings are private and writable "
-			     "(rw-p): %s, of which %s are present, %s copied into anonymous "
-			     "memory, %s in swap",
-			     w->mapping_count, p->checkpoints.mapping_count,
-			     h2d_amount(w->size_bytes), h2d_amount(w->present_bytes),
-			     h2d_amount(w->anonymous_bytes), h2d_amount(w->swap_bytes));
-	else
-		h2d_evidence(out, "None of its %" PRIu64 " mappings is private and writable%s",
-			     p->checkpoints.mapping_count, c->mapping_count ? " now" : "");
-	/* Of those that were made read-only since the sum above says nothing. */
-	if (c->anonymous_bytes > w->anonymous_bytes || c->swap_bytes > w->swap_bytes)
-		h2d_evidence(out,
-			     "%" PRIu64 " of them hold pages that were written while they were "
-			     "writable: %s in anonymous memory, %s in swap",
-			     c->mapping_count, h2d_amount(c->anonymous_bytes),
-			     h2d_amount(c->swap_bytes));
-}
-
-void h2d_trend_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out)
-{
-	const struct h2d_trend *t = &f->trend;
-	double seconds = (double)t->elapsed_ns / 1e9;
-
-	switch (t->progress) {
-	case H2D_PROGRESS_SLOW:
-		h2d_evidence(out, "It is slow but moving, not hung: %s/s over %.1f s%s",
-			     h2d_amount(t->bytes_per_s), seconds,
-			     t->threads_in_ioctl ? ", with threads inside an ioctl" : "");
-		break;
-	case H2D_PROGRESS_MOVING:
-		h2d_evidence(out, "It is moving: %s/s over %.1f s", h2d_amount(t->bytes_per_s),
-			     seconds);
-		break;
-	case H2D_PROGRESS_BUSY:
-		h2d_evidence(out,
-			     "It used %.0f %% of a processor over %.1f s, %.0f %% in the "
-			     "kernel, but no bytes arrived",
-			     t->cpu_pct, seconds, t->kernel_pct);
-		break;
-	case H2D_PROGRESS_STILL:
-		h2d_evidence(out, "Nothing moved over %.1f s (state %c)", seconds, t->state);
-		break;
-	case H2D_PROGRESS_UNKNOWN:
-	case H2D_PROGRESS_EXITED:
-		break;
-	}
-	if (t->threads_stuck)
-		h2d_evidence(out,
-			     "%u of its threads wait%s in the kernel and cannot be interrupted "
-			     "(state D), whenever it was looked at",
-			     t->threads_stuck, t->threads_stuck == 1 ? "s" : "");
-	if (t->anon_delta_bytes > 1 << 20)
-		h2d_evidence(out, "Its anonymous memory grew by %s, that of files by %s",
-			     h2d_amount((uint64_t)t->anon_delta_bytes),
-			     h2d_amount(t->file_delta_bytes > 0 ? (uint64_t)t->file_delta_bytes
-								: 0));
-}
-
-static void memory_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out)
-{
-	const struct h2d_memory *m = &f->memory;
-
-	if (m->group_limit_bytes.known)
-		h2d_evidence(out, "The control group's limit is %s, of which %s are used",
-			     h2d_amount(m->group_limit_bytes.value),
-			     m->group_used_bytes.known ? h2d_amount(m->group_used_bytes.value)
-						       : "?");
-	if (m->available_bytes.known && m->total_bytes.known)
-		h2d_evidence(out, "%s of %s of memory are available, %s of swap are used",
-			     h2d_amount(m->available_bytes.value),
-			     h2d_amount(m->total_bytes.value),
-			     h2d_amount(m->swap_total_bytes.value - m->swap_free_bytes.value <=
-							m->swap_total_bytes.value
-						? m->swap_total_bytes.value -
-							  m->swap_free_bytes.value
-						: 0));
-}
 
 static bool begin(const struct h2d_doctor_facts *f, const char *id,
 		  enum h2d_doctor_status status, enum h2d_confidence confidence,
@@ -136,72 +26,6 @@ static bool begin(const struct h2d_doctor_facts *f, const char *id,
 }
 
 /* ---- rules, the most urgent first ---- */
-
-/* Whether the process maps more of checkpoints than a GPU may use of the machine's memory. */
-static bool exceeds_svm_limit(const struct h2d_doctor_facts *f)
-{
-	uint64_t limit = UINT64_MAX;
-
-	if (f->memory.total_bytes.known)
-		limit = f->memory.total_bytes.value;
-	if (f->machine.ttm_limit_bytes.known && f->machine.ttm_limit_bytes.value < limit)
-		limit = f->machine.ttm_limit_bytes.value;
-	return f->have_process && f->process.checkpoint_file_bytes > limit;
-}
-
-static void say_svm_limit(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
-			  struct h2d_finding *out)
-{
-	h2d_evidence(out, "The kernel's log: %s", f->machine.svm_limit);
-	if (exceeds_svm_limit(f))
-		h2d_mapping_evidence(f, out);
-	if (f->machine.ttm_limit_bytes.known)
-		h2d_evidence(out, "The GPU may use %s of system memory (ttm.pages_limit)",
-			     h2d_amount(f->machine.ttm_limit_bytes.value));
-	if (f->machine.unified)
-		h2d_evidence(out, "GPU and processors share memory: %s", f->machine.unified_by);
-	memory_evidence(f, out);
-	h2d_recommend(f, s, "map_less", true, out);
-}
-
-/* The log names no process, and its line may be of an earlier load. */
-static bool svm_limit(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
-		      struct h2d_finding *out)
-{
-	bool fits = exceeds_svm_limit(f);
-
-	if (!f->machine.svm_limit[0] || (f->asked_for_process && !fits))
-		return false;
-	begin(f, "svm_limit", H2D_DOCTOR_AFFECTED,
-	      fits ? H2D_CONFIDENCE_HIGH : H2D_CONFIDENCE_MEDIUM, out);
-	if (fits)
-		h2d_say(out->line, sizeof(out->line),
-			"The GPU driver refuses to map a checkpoint: it is larger than the "
-			"memory that GPU mappings may use. Read it instead of mapping it.");
-	else
-		h2d_say(out->line, sizeof(out->line),
-			"The GPU driver refused to map memory of some program: it was more "
-			"than "
-			"GPU mappings may use. Read large checkpoints instead of mapping "
-			"them.");
-	say_svm_limit(f, s, out);
-	return true;
-}
-
-/* The same where somebody asked about a process that is not the one of the log. */
-bool h2d_rule_svm_limit_seen(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
-			     struct h2d_finding *out)
-{
-	if (!f->machine.svm_limit[0] || !f->asked_for_process || exceeds_svm_limit(f))
-		return false;
-	begin(f, "svm_limit", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_LOW, out);
-	h2d_say(out->line, sizeof(out->line),
-		"The GPU driver refused to map memory of some program once; nothing here says "
-		"that it was process %d.",
-		f->asked_pid ? f->asked_pid : f->process.pid);
-	say_svm_limit(f, s, out);
-	return true;
-}
 
 /* The writable mappings would, copied, take more than there is. */
 static bool will_not_fit(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
@@ -222,7 +46,7 @@ static bool will_not_fit(const struct h2d_doctor_facts *f, const struct h2d_swit
 		h2d_amount(f->process.writable.size_bytes), h2d_amount(limit),
 		h2d_command_words(f, command, sizeof(command)));
 	h2d_mapping_evidence(f, out);
-	memory_evidence(f, out);
+	h2d_memory_evidence(f, out);
 	h2d_trend_evidence(f, out);
 	h2d_recommend(f, s, "h2d_run", false, out);
 	return true;
@@ -306,7 +130,7 @@ static bool copied(const struct h2d_doctor_facts *f, const struct h2d_switches *
 	if (f->memory.page_bytes > 4096)
 		h2d_evidence(out, "Pages are of %s: each write copies that much",
 			     h2d_amount(f->memory.page_bytes));
-	memory_evidence(f, out);
+	h2d_memory_evidence(f, out);
 	h2d_trend_evidence(f, out);
 	h2d_evidence(
 		out,
@@ -409,7 +233,7 @@ static bool out_of_room(const struct h2d_doctor_facts *f, const struct h2d_switc
 		h2d_process_words(f, who, sizeof(who)),
 		h2d_amount(f->process.checkpoint_file_bytes), h2d_amount(limit));
 	h2d_mapping_evidence(f, out);
-	memory_evidence(f, out);
+	h2d_memory_evidence(f, out);
 	if (f->trend.elapsed_ns)
 		h2d_evidence(out, "%" PRIu64 " major faults a second",
 			     f->trend.major_faults_per_s);
@@ -439,7 +263,7 @@ static bool queues_stopped(const struct h2d_doctor_facts *f, const struct h2d_sw
 		     (double)f->trend.elapsed_ns / 1e9);
 	h2d_mapping_evidence(f, out);
 	h2d_trend_evidence(f, out);
-	memory_evidence(f, out);
+	h2d_memory_evidence(f, out);
 	h2d_recommend(f, s, "stage", true, out);
 	return true;
 }
@@ -489,7 +313,7 @@ static bool pressure(const struct h2d_doctor_facts *f, const struct h2d_switches
 		p->some_pct);
 	h2d_evidence(out, "Memory pressure: some %.1f %%, all %.1f %%", p->some_pct,
 		     p->full_pct);
-	memory_evidence(f, out);
+	h2d_memory_evidence(f, out);
 	if (f->have_process) {
 		h2d_mapping_evidence(f, out);
 		h2d_trend_evidence(f, out);
@@ -542,7 +366,7 @@ static bool moves(const struct h2d_doctor_facts *f, const struct h2d_switches *s
 	}
 	h2d_mapping_evidence(f, out);
 	h2d_trend_evidence(f, out);
-	memory_evidence(f, out);
+	h2d_memory_evidence(f, out);
 	h2d_say(out->action, sizeof(out->action),
 		"Watch it for longer: h2d probe process --watch 60 %d", f->process.pid);
 	return true;
@@ -632,7 +456,16 @@ bool h2d_rule_process_found_well(const struct h2d_doctor_facts *f, const struct 
 	return !f->asked_for_process && judge_well(f, out);
 }
 
-const h2d_rule h2d_rules_process[] = {
-	svm_limit,   will_not_fit,   copied,   few_copied, random_advice, network_faults,
-	out_of_room, queues_stopped, pressure, pinning,	   moves,	  process_well,
-	NULL};
+const h2d_rule h2d_rules_process[] = {h2d_rule_svm_limit,
+				      will_not_fit,
+				      copied,
+				      few_copied,
+				      random_advice,
+				      network_faults,
+				      out_of_room,
+				      queues_stopped,
+				      pressure,
+				      pinning,
+				      moves,
+				      process_well,
+				      NULL};
