@@ -182,6 +182,9 @@ static void print_trend(struct h2d_cli *cli, const struct h2d_trend *t)
 			"%% in the kernel)",
 			t->major_faults_per_s, t->cpu_pct, t->kernel_pct);
 	}
+	if (t->threads_stuck)
+		fprintf(cli->out, ", %u thread%s in the kernel and cannot be interrupted",
+			t->threads_stuck, t->threads_stuck == 1 ? " waits" : "s wait");
 	fputc('\n', cli->out);
 }
 
