@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "host/process.h"
@@ -338,15 +339,21 @@ static void *map_write_wait(void *arg)
 	return NULL;
 }
 
-/* Waits in state D until the child that has its memory lets go of it. */
+static int hold(void *arg)
+{
+	while (syscall(SYS_ppoll, NULL, 0, NULL, NULL) < 0)
+		;
+	return arg != NULL;
+}
+
+/* Waits in state D until the child that has its memory lets go of it. As vfork() does, which
+ * ThreadSanitizer makes a fork(). */
 static void *wait_in_kernel(void *arg)
 {
-	struct threaded *t = arg;
+	static _Alignas(64) char stack[64 << 10];
 
-	if (!vfork())
-		for (;;)
-			pause();
-	return t;
+	clone(hold, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+	return arg;
 }
 
 /* A child of its own group, with a thread that works, one that may hang, and a first one that
