@@ -28,8 +28,9 @@ static const struct h2d_option options[] = {
 	 "Ask the distribution's archive for the package too. It is downloaded into the cache.",
 	 NULL, 0, AT(archive), 0, 0},
 	{"measured", 0, H2D_OPTION_TEXT, "FILE",
-	 "Document of h2d repro or h2d probe lab. What it says outweighs the rest.", NULL,
-	 H2D_WORD_FILE, AT(measured), 0, 0},
+	 "Document of h2d repro or h2d probe lab, of this kernel. What it says outweighs the "
+	 "rest.",
+	 NULL, H2D_WORD_FILE, AT(measured), 0, 0},
 	{"no-module", 0, H2D_OPTION_FLAG, NULL, "Do not read the amdgpu module.", NULL, 0,
 	 AT(no_module), 0, 0},
 	{"table", 0, H2D_OPTION_TEXT, "FILE",
@@ -133,9 +134,14 @@ static int tell(struct h2d_cli *cli, const struct h2d_kernel_verdict *v, bool ru
 		return H2D_EXIT_NEGATIVE;
 	if (v->stall == H2D_STALL_NO && !v->is_prior_only)
 		return H2D_EXIT_OK;
-	h2d_cli_reason(cli, "not proven: %s; %s",
-		       v->prior.given ? v->prior.statement : v->prior.why,
-		       v->file.given ? v->file.statement : v->file.why);
+	if (v->driver_checked && !v->driver_is_file)
+		h2d_cli_reason(cli,
+			       "not proven: the loaded driver is not the file that was read; "
+			       "restart the machine, so that it is, or measure: h2d repro");
+	else
+		h2d_cli_reason(cli, "not proven: %s; %s",
+			       v->prior.given ? v->prior.statement : v->prior.why,
+			       v->file.given ? v->file.statement : v->file.why);
 	return H2D_EXIT_UNKNOWN;
 }
 
@@ -239,7 +245,8 @@ const struct h2d_command h2d_command_probe_kernel = {
 			"change under any version number, and a driver can be replaced.",
 			"The table is data, known-kernels.json; one of your own can be named.",
 			"The status is 1 when copies stall on this kernel, 0 when they do not, "
-			"77 when that is not known. The table alone never makes it 0, and 1 "
+			"77 when that is not known, also because the loaded driver is another "
+			"one than the file. The table alone never makes it 0, and 1 "
 			"only "
 			"for kernels of which somebody measured it.",
 			NULL,

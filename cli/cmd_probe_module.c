@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "core/hostfs.h"
 #include "core/mem.h"
+#include "host/module_facts.h"
 #include "host/root.h"
 #include "inspect/inspect.h"
 #include "package_module.h"
@@ -33,8 +34,10 @@ static const struct h2d_option options[] = {
 	{"offline", 0, H2D_OPTION_FLAG, NULL, "Do not ask the archive.", NULL, 0, AT(offline),
 	 0, 0},
 	{"root", 0, H2D_OPTION_TEXT, "ARCHIVE|DIR",
-	 "Look at a capture of another machine. See h2d probe capture.", NULL, H2D_WORD_FILE,
-	 AT(root), 0, 0},
+	 "Look at a capture of another machine. See h2d probe capture. Of its kernel's module "
+	 "it "
+	 "holds the verdicts.",
+	 NULL, H2D_WORD_FILE, AT(root), 0, 0},
 	{0},
 };
 static const struct h2d_option_table table = {"Module options", options};
@@ -195,10 +198,35 @@ static int find_packages(struct asked *a, const char *const *packages, size_t pa
 	return exit;
 }
 
+/* A capture holds what was read in the module of its kernel.
+ * @return false when it does not */
+static bool take_recorded(struct asked *a, const char *release, int *exit)
+{
+	struct h2d_module_report *r = NULL;
+	char running[256];
+	struct entry *e;
+
+	if (!a->root.path ||
+	    h2d_hostfs_read(a->root.path, "/proc/sys/kernel/osrelease", running,
+			    sizeof(running)) <= 0 ||
+	    strcmp(running, release) != 0 || h2d_module_facts_read(a->root.path, &r))
+		return false;
+	e = add(a, release);
+	if (e)
+		e->report = r;
+	else
+		h2d_module_report_free(r);
+	*exit = e ? 0 : no_memory(a);
+	return true;
+}
+
 static int inspect_release(struct asked *a, const char *release)
 {
 	char path[H2D_HOSTFS_PATH_BYTES];
+	int exit;
 
+	if (take_recorded(a, release, &exit))
+		return exit;
 	if (!h2d_inspect_find(a->root.path, release, path, sizeof(path)))
 		return inspect_file(a, release, path);
 	return find_packages(a, NULL, 0, &release, 1);
@@ -209,13 +237,15 @@ static int inspect_running(struct asked *a)
 {
 	char release[256], path[H2D_HOSTFS_PATH_BYTES];
 	struct entry *e;
-	int n = h2d_hostfs_read(a->root.path, "/proc/sys/kernel/osrelease", release,
-				sizeof(release));
+	int exit, n = h2d_hostfs_read(a->root.path, "/proc/sys/kernel/osrelease", release,
+				      sizeof(release));
 
 	if (n <= 0)
 		return h2d_cli_error(a->cli, H2D_EXIT_UNKNOWN,
 				     "the running kernel is not known: no "
 				     "/proc/sys/kernel/osrelease");
+	if (take_recorded(a, release, &exit))
+		return exit;
 	if (!h2d_inspect_find(a->root.path, release, path, sizeof(path)))
 		return inspect_file(a, release, path);
 	e = add(a, release);
@@ -353,15 +383,21 @@ static void print_module(FILE *out, const struct h2d_module_report *r, bool all)
 			h2d_permission_caller_name((enum h2d_permission_caller)i),
 			h2d_permission_rule_name(c->rule), c->why[0] ? ": " : "", c->why);
 	}
-	snprintf(origin, sizeof(origin), "%s%s%s%s", h2d_module_origin_name(r->origin),
-		 r->in_tree ? ", marked in-tree" : ", not marked in-tree",
-		 r->is_signed ? ", signed" : ", not signed", r->has_btf ? ", with BTF" : "");
+	if (r->is_recorded && !r->marks_told)
+		snprintf(origin, sizeof(origin), "%s", h2d_module_origin_name(r->origin));
+	else
+		snprintf(origin, sizeof(origin), "%s%s%s%s", h2d_module_origin_name(r->origin),
+			 r->in_tree ? ", marked in-tree" : ", not marked in-tree",
+			 r->is_signed ? ", signed" : ", not signed",
+			 r->has_btf ? ", with BTF" : "");
 	print_word(out, "file", r->path);
 	print_word(out, "origin", origin);
 	print_word(out, "version", r->version);
 	print_word(out, "srcversion", r->srcversion);
 	print_word(out, "for", r->vermagic);
 	print_word(out, "compiler", r->compiler);
+	if (r->is_recorded)
+		print_word(out, "evidence", "not part of a capture");
 	print_evidence(out, r, all);
 }
 

@@ -182,6 +182,9 @@ static void print_trend(struct h2d_cli *cli, const struct h2d_trend *t)
 			"%% in the kernel)",
 			t->major_faults_per_s, t->cpu_pct, t->kernel_pct);
 	}
+	if (t->threads_stuck)
+		fprintf(cli->out, ", %u thread%s in the kernel and cannot be interrupted",
+			t->threads_stuck, t->threads_stuck == 1 ? " waits" : "s wait");
 	fputc('\n', cli->out);
 }
 
@@ -199,6 +202,7 @@ static int add_sample(struct h2d_cli *cli, struct watched *w, const struct h2d_s
 		w->cap = cap;
 	}
 	w->samples[w->count++] = *s;
+	h2d_sample_must_be(&w->samples[w->count - 1], w->samples[0].start_ticks);
 	print_sample(cli, w);
 	return 0;
 }
@@ -221,7 +225,7 @@ static int watch(struct h2d_cli *cli, const struct values *v, int pid, struct wa
 	for (uint64_t i = 0; i < count && !exit; i++) {
 		h2d_sample_take(NULL, pid, &s);
 		exit = add_sample(cli, w, &s);
-		if (exit || s.gone || i + 1 == count)
+		if (exit || w->samples[w->count - 1].gone || i + 1 == count)
 			break;
 		next.tv_sec += (time_t)(interval_ms / 1000);
 		next.tv_nsec += (long)(interval_ms % 1000) * 1000000;
@@ -249,26 +253,9 @@ static int recorded(struct h2d_cli *cli, const char *root, int pid, struct watch
 	return exit;
 }
 
-/* Why a copied mapping cannot be told from one that is not, or NULL. */
-static const char *unknown(const struct h2d_process *p)
-{
-	for (size_t i = 0; i < p->mapping_count; i++) {
-		const struct h2d_file_mapping *m = &p->mappings[i];
-		const struct h2d_mapped_file *f = &p->files[m->file];
-
-		if (h2d_mapping_is_writable(m) && f->named_like_one &&
-		    (p->only_maps || m->anonymous_bytes || m->swap_bytes))
-			return f->why;
-		if (h2d_mapping_is_writable(m) && f->checkpoint &&
-		    (m->seen & H2D_SMAPS_ANONYMOUS) == 0)
-			return "the kernel does not tell the pages of a mapping (no smaps)";
-	}
-	return p->exited ? "the process ended while it was looked at" : NULL;
-}
-
 static int verdict(const struct h2d_process *p, const char **value)
 {
-	const char *why = unknown(p);
+	const char *why = h2d_process_unknown(p);
 
 	if (p->copied.mapping_count) {
 		*value = "copied";
@@ -296,7 +283,7 @@ static int report(struct h2d_cli *cli, const struct values *v, const struct h2d_
 		h2d_json_object_begin(&j, "verdict");
 		h2d_json_string(&j, "value", value);
 		if (exit == H2D_EXIT_UNKNOWN)
-			h2d_json_string(&j, "reason", unknown(p));
+			h2d_json_string(&j, "reason", h2d_process_unknown(p));
 		h2d_json_object_end(&j);
 		h2d_process_write(&j, p, v->all, cli->common.redact);
 		h2d_memory_write(&j, "memory", mem);
@@ -306,11 +293,11 @@ static int report(struct h2d_cli *cli, const struct values *v, const struct h2d_
 		if (end)
 			return end;
 		if (exit == H2D_EXIT_UNKNOWN)
-			h2d_cli_reason(cli, "cannot tell: %s", unknown(p));
+			h2d_cli_reason(cli, "cannot tell: %s", h2d_process_unknown(p));
 		return exit;
 	}
 	if (exit == H2D_EXIT_UNKNOWN)
-		h2d_cli_reason(cli, "cannot tell: %s", unknown(p));
+		h2d_cli_reason(cli, "cannot tell: %s", h2d_process_unknown(p));
 	if (cli->common.quiet)
 		return exit;
 	print_process(cli, p, mem, v->all);
@@ -319,14 +306,15 @@ static int report(struct h2d_cli *cli, const struct values *v, const struct h2d_
 	if (!strcmp(value, "copied")) {
 		amount(cli->out, "", p->copied.anonymous_bytes + p->copied.swap_bytes,
 		       " of a checkpoint were copied into anonymous memory");
-		fputs(": it is mapped private and writable\n", cli->out);
+		fprintf(cli->out, ": it %s mapped private and writable\n",
+			p->writable.mapping_count ? "is" : "was");
 	} else if (!strcmp(value, "not_copied")) {
 		fputs("no page of a checkpoint was copied into anonymous memory\n", cli->out);
 	} else if (!strcmp(value, "no_checkpoint")) {
 		fputs("it maps no checkpoint\n", cli->out);
 	} else {
 		fputs("cannot tell whether pages of a checkpoint were copied: ", cli->out);
-		h2d_text_safe(cli->out, unknown(p), strlen(unknown(p)));
+		h2d_text_safe(cli->out, h2d_process_unknown(p), strlen(h2d_process_unknown(p)));
 		fputc('\n', cli->out);
 	}
 	return exit;
@@ -371,6 +359,13 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 				    rc, "process %ld", pid);
 		goto out;
 	}
+	if (w.count && p.start_ticks != w.samples[0].start_ticks) {
+		exit = h2d_cli_error(cli, H2D_EXIT_INPUT,
+				     "process %ld ended while it was watched, and another one "
+				     "has its number now",
+				     pid);
+		goto out;
+	}
 	h2d_memory_read(root.path, (int)pid, &mem);
 	exit = report(cli, v, &p, &mem, &w);
 out:
@@ -394,10 +389,11 @@ const struct h2d_command h2d_command_probe_process = {
 			"driver that asks for write access where the device only reads, is "
 			"copied into anonymous memory. Dirty pages of the file itself are no "
 			"evidence and are not counted.",
-			"The status is 1 when a checkpoint is mapped private and writable and "
-			"has anonymous or swapped pages, 3 when there is no such process, 5 "
-			"when it may not be looked at (another user's), and 77 when it cannot "
-			"be told, for example because the process ended meanwhile.",
+			"The status is 1 when a private mapping of a checkpoint has anonymous "
+			"or swapped pages, also when it is no longer writable, 3 when there is "
+			"no such process, 5 when it may not be looked at (another user's), and "
+			"77 when it cannot be told, for example because the process ended "
+			"meanwhile.",
 			NULL,
 		},
 	.options = (const struct h2d_option_table *const[]){&table, NULL},

@@ -78,8 +78,9 @@ static void sample_live(struct h2d_doctor_facts *f)
 
 		if (i)
 			nanosleep(&pause, NULL);
-		h2d_sample_take(NULL, f->process.pid, &f->samples[f->sample_count++]);
-		if (f->samples[f->sample_count - 1].gone)
+		h2d_sample_take(NULL, f->process.pid, &f->samples[f->sample_count]);
+		h2d_sample_must_be(&f->samples[f->sample_count], f->process.start_ticks);
+		if (f->samples[f->sample_count++].gone)
 			return;
 	}
 }
@@ -87,8 +88,12 @@ static void sample_live(struct h2d_doctor_facts *f)
 static void sample_recorded(const char *root, struct h2d_doctor_facts *f)
 {
 	for (unsigned k = 0; k < SAMPLES; k++)
-		if (h2d_sample_recorded(root, k, f->process.pid, &f->samples[f->sample_count]))
+		if (h2d_sample_recorded(root, k, f->process.pid,
+					&f->samples[f->sample_count])) {
+			h2d_sample_must_be(&f->samples[f->sample_count],
+					   f->process.start_ticks);
 			f->sample_count++;
+		}
 }
 
 static void keep_error(void *user, enum h2d_log_level level, const char *line)

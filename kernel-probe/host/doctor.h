@@ -22,7 +22,8 @@ struct h2d_doctor_kernel {
 	bool only_table;      /**< the table alone speaks: a version, which proves nothing */
 	enum h2d_confidence confidence;
 	enum h2d_permission_rule permission; /**< of the caller that copies use */
-	bool without_svm; /**< built without HSA_AMD_SVM: memory is pinned by userptr alone */
+	bool other_driver; /**< the loaded driver is not the file that was read */
+	bool without_svm;  /**< built without HSA_AMD_SVM: memory is pinned by userptr alone */
 	bool by_measurement, by_file, by_table;
 	char statements[3][512]; /**< one of each opinion that was given */
 	unsigned statement_count;
@@ -137,6 +138,10 @@ void h2d_doctor_write(struct h2d_json *j, const struct h2d_doctor_facts *facts,
 typedef bool (*h2d_rule)(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
 			 struct h2d_finding *out);
 extern const h2d_rule h2d_rules_kernel[], h2d_rules_process[], h2d_rules_rest[];
+bool h2d_rule_svm_limit(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			struct h2d_finding *out);
+bool h2d_rule_svm_limit_seen(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+			     struct h2d_finding *out);
 bool h2d_rule_process_found_well(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
 				 struct h2d_finding *out);
 
@@ -157,5 +162,6 @@ const char *h2d_command_words(const struct h2d_doctor_facts *f, char *buf, size_
 /** "reports mapping": evidence on how the process maps its checkpoints. */
 void h2d_mapping_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out);
 void h2d_trend_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out);
+void h2d_memory_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out);
 
 #endif

@@ -103,6 +103,7 @@ void h2d_doctor_kernel_read(const char *root, const struct h2d_doctor_measured *
 	add(out, &v->file, &out->by_file);
 	add(out, &v->prior, &out->by_table);
 	out->by_measurement |= measured->done && measured->policy != H2D_RETRY_UNKNOWN;
+	out->other_driver = v->driver_checked && !v->driver_is_file;
 	why_unknown(out, v);
 	snprintf(out->conflict, sizeof(out->conflict), "%s", v->conflict);
 	snprintf(out->upgrade_to, sizeof(out->upgrade_to), "%s", v->upgrade_to);

@@ -9,6 +9,7 @@
 #include "core/hostfs.h"
 #include "core/mem.h"
 #include "host/doctor.h"
+#include "host/task.h"
 
 /* Smaller mappings are no checkpoint that anybody waits for. */
 enum { MAPPING_BYTES_MIN = 1 << 20 };
@@ -30,28 +31,44 @@ static bool may_be_one(const struct h2d_vma *v)
 }
 
 /* A look at maps costs little; smaps of a large process does not. */
-static bool worth_a_look(const char *root, const char *pid)
+static bool maps_one(const char *root, int pid, bool *empty)
 {
 	struct h2d_smaps_reader *r = h2d_mem->calloc(1, sizeof(*r));
 	struct h2d_vma *v = h2d_mem->calloc(1, sizeof(*v));
 	char path[64];
 	bool found = false;
 
-	snprintf(path, sizeof(path), "/proc/%.20s/maps", pid);
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	if (r && v && h2d_hostfs_open(root, path, &r->in)) {
 		r->in = NULL;
 		/* A capture keeps smaps only, whose first lines are the same. */
-		snprintf(path, sizeof(path), "/proc/%.20s/smaps", pid);
+		snprintf(path, sizeof(path), "/proc/%d/smaps", pid);
 		if (root && h2d_hostfs_open(root, path, &r->in))
 			r->in = NULL;
 	}
-	while (r && v && r->in && !found && h2d_smaps_next(r, v) > 0)
+	*empty = r && v && r->in;
+	while (r && v && r->in && !found && h2d_smaps_next(r, v) > 0) {
 		found = may_be_one(v);
+		*empty = false;
+	}
 	if (r && r->in)
 		fclose(r->in);
 	free(r);
 	free(v);
 	return found;
+}
+
+static bool worth_a_look(const char *root, int pid)
+{
+	bool empty, found = maps_one(root, pid, &empty);
+	char state;
+	int task;
+
+	/* A kernel thread, or one whose first thread has ended. */
+	if (!empty)
+		return found;
+	task = h2d_task_alive(root, pid, &state);
+	return task && task != pid && maps_one(root, task, &empty);
 }
 
 /* Copied pages weigh most, then what is mapped. */
@@ -80,7 +97,7 @@ int h2d_doctor_find_process(const char *root, uint64_t budget_ns)
 		int pid = isdigit((unsigned char)names[i][0]) ? atoi(names[i]) : 0;
 		struct h2d_process p;
 
-		if (pid < 1 || (!root && pid == getpid()) || !worth_a_look(root, names[i]))
+		if (pid < 1 || (!root && pid == getpid()) || !worth_a_look(root, pid))
 			continue;
 		if (!h2d_process_read(root, pid, &silent, &p) && weight(&p) > most) {
 			most = weight(&p);

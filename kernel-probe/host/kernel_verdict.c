@@ -178,6 +178,17 @@ static void compare_loaded(const char *root, struct h2d_kernel_verdict *v)
 	v->driver_is_file = !strcmp(text, v->module->srcversion);
 }
 
+/* Whether the kernel that is judged is the one of a capture. */
+static bool is_captured(const struct h2d_kernel_verdict_options *o)
+{
+	char running[128];
+
+	if (!o->root || !o->release)
+		return o->root;
+	read_text(o->root, "/proc/sys/kernel/osrelease", running, sizeof(running));
+	return !strcmp(running, o->release);
+}
+
 static void ask_file(const struct h2d_kernel_verdict_options *o, const struct h2d_log *log,
 		     struct h2d_kernel_verdict *v)
 {
@@ -194,13 +205,12 @@ static void ask_file(const struct h2d_kernel_verdict_options *o, const struct h2
 		no_opinion(f, "the module was not to be read");
 		return;
 	}
-	/* A capture of the running kernel holds what was read in its module. */
-	if (v->module)
+	/* A capture of the running kernel holds what was read in its module, and before the
+	 * file: a capture that names the module may not hold it. */
+	if (v->module || (is_captured(o) && !h2d_module_facts_read(o->root, &v->module)))
 		err = 0;
 	else if (v->release[0] && !h2d_inspect_find(o->root, v->release, path, sizeof(path)))
 		err = h2d_inspect_file(path, log, &v->module);
-	else if (o->root && !o->release)
-		err = h2d_module_facts_read(o->root, &v->module);
 	else
 		err = H2D_E_NOT_FOUND;
 	if (err == H2D_E_NOT_FOUND) {
@@ -277,6 +287,21 @@ static const char *words_of(const struct h2d_kernel_opinion *o)
 	return o->stall == H2D_STALL_YES ? "a stall" : "no stall";
 }
 
+/* What is loaded is another driver than the one that was read: only a measurement clears it. */
+static void weigh_other_driver(struct h2d_kernel_verdict *v, bool is_measured, size_t used)
+{
+	if (used < sizeof(v->conflict))
+		snprintf(v->conflict + used, sizeof(v->conflict) - used,
+			 "%sthe loaded driver is not the file that was read", used ? "; " : "");
+	v->agreement = H2D_AGREEMENT_CONFLICT;
+	if (is_measured || v->stall != H2D_STALL_NO)
+		return;
+	v->policy = H2D_RETRY_UNKNOWN;
+	v->stall = H2D_STALL_UNKNOWN;
+	v->confidence = H2D_CONFIDENCE_LOW;
+	v->is_prior_only = false;
+}
+
 static void combine(struct h2d_kernel_verdict *v)
 {
 	static const char *const names[] = {"the measurement", "the module's code",
@@ -319,9 +344,8 @@ static void combine(struct h2d_kernel_verdict *v)
 	v->is_prior_only = first == &v->prior;
 	if (v->is_prior_only && v->confidence == H2D_CONFIDENCE_HIGH)
 		v->confidence = H2D_CONFIDENCE_MEDIUM;
-	if (v->driver_checked && !v->driver_is_file && used < sizeof(v->conflict))
-		snprintf(v->conflict + used, sizeof(v->conflict) - used,
-			 "%sthe loaded driver is not the file that was read", used ? "; " : "");
+	if (v->driver_checked && !v->driver_is_file)
+		weigh_other_driver(v, first == &v->measured, used);
 }
 
 static void sum_up(struct h2d_kernel_verdict *v)
@@ -342,7 +366,10 @@ static void sum_up(struct h2d_kernel_verdict *v)
 		break;
 	case H2D_STALL_UNKNOWN:
 		snprintf(v->summary, sizeof(v->summary),
-			 "Whether this kernel has the one-second copy bug is not known.");
+			 "Whether this kernel has the one-second copy bug is not known%s.",
+			 v->driver_checked && !v->driver_is_file
+				 ? ": the loaded driver is not the file that was read"
+				 : "");
 		break;
 	}
 	if (v->stall != H2D_STALL_YES)

@@ -45,10 +45,11 @@ struct h2d_kernel_measured {
 };
 
 /**
- * What a document of h2d.repro or h2d.lab says; of the latter, the shipped driver of `release`
- * (or of its only kernel when that is NULL).
- * @return 0, H2D_E_FORMAT (neither, or damaged), H2D_E_NOT_FOUND (no file, or no such kernel in
- *         it), H2D_E_PERMISSION, H2D_E_IO, H2D_E_NOMEM. @since 0.1
+ * What a document of h2d.repro or h2d.lab says. The former must be of `release` and of a device
+ * whose copies go through amdgpu; of the latter it is the shipped driver of `release` (or of
+ * its only kernel when that is NULL).
+ * @return 0, H2D_E_FORMAT (neither, of another version or device, or damaged), H2D_E_NOT_FOUND
+ * (no file, or of another kernel), H2D_E_PERMISSION, H2D_E_IO, H2D_E_NOMEM. @since 0.1
  */
 int h2d_kernel_measured_read(const char *path, const char *release, const struct h2d_log *log,
 			     struct h2d_kernel_measured *out);

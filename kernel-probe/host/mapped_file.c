@@ -168,13 +168,15 @@ static bool ends_with(const char *text, const char *end)
 	return n >= m && !strcmp(text + n - m, end);
 }
 
-static void look_at_name(struct h2d_mapped_file *f)
+static bool is_named_like_one(const struct h2d_mapped_file *f)
 {
 	static const char *const names[] = {".safetensors", ".gguf", ".pt",  ".pth",
 					    ".ckpt",	    ".cact", ".bin", NULL};
 
-	for (size_t i = 0; !f->content_known && names[i]; i++)
-		f->named_like_one |= ends_with(f->path, names[i]);
+	for (size_t i = 0; names[i]; i++)
+		if (ends_with(f->path, names[i]))
+			return true;
+	return false;
 }
 
 static void read_live(int pid, const struct h2d_file_mapping *m, struct h2d_mapped_file *f)
@@ -343,7 +345,7 @@ void h2d_mapped_file_note(const struct h2d_process *p, uint32_t file)
 	size_t bytes = 0;
 	FILE *out;
 
-	if (!h2d_hostfs_observed() || !(f->checkpoint || f->named_like_one))
+	if (!h2d_hostfs_observed() || !(f->checkpoint || is_named_like_one(f)))
 		return;
 	out = open_memstream(&text, &bytes);
 	if (!out)
@@ -388,7 +390,7 @@ void h2d_mapped_file_read(const char *root, int pid, const struct h2d_file_mappi
 		else
 			read_live(pid, probe, f);
 	}
-	look_at_name(f);
+	f->named_like_one = !f->content_known && is_named_like_one(f);
 }
 
 void h2d_mapped_file_cache(const char *root, const struct h2d_mapped_file *f,

@@ -12,6 +12,11 @@ static const char name[] = "/h2d/module";
 
 enum { FACTS_BYTES = 16 << 10 };
 
+static const char *word(bool yes)
+{
+	return yes ? "yes" : "no";
+}
+
 void h2d_module_facts_note(const struct h2d_module_report *r)
 {
 	char *text = NULL;
@@ -26,10 +31,17 @@ void h2d_module_facts_note(const struct h2d_module_report *r)
 		r->build_id);
 	fprintf(out, "retry_policy: %s\nretry_why: %s\n",
 		h2d_retry_policy_name(r->retry_policy), r->retry_why);
-	for (int i = 0; i < H2D_CALLER_COUNT; i++)
-		fprintf(out, "permission_%s: %s\n",
-			h2d_permission_caller_name((enum h2d_permission_caller)i),
-			h2d_permission_rule_name(r->callers[i].rule));
+	fprintf(out, "compression: %s\nin_tree: %s\nsigned: %s\nbtf: %s\nsymbols: %s\n",
+		r->compression, word(r->in_tree), word(r->is_signed), word(r->has_btf),
+		word(r->has_symbols));
+	for (int i = 0; i < H2D_CALLER_COUNT; i++) {
+		const struct h2d_caller_report *c = &r->callers[i];
+		const char *caller = h2d_permission_caller_name((enum h2d_permission_caller)i);
+
+		fprintf(out, "permission_%s: %s\npresent_%s: %s\nwhy_%s: %s\n", caller,
+			h2d_permission_rule_name(c->rule), caller, word(c->is_present), caller,
+			c->why);
+	}
 	if (!fclose(out))
 		h2d_hostfs_note(H2D_HOSTFS_TEXT, name, text, bytes, 0);
 	free(text);
@@ -49,10 +61,52 @@ static enum h2d_permission_rule rule_of(const char *word)
 	return H2D_PERMISSION_UNKNOWN;
 }
 
+/* @return whether it is told */
+static bool flag(const char *text, const char *key, bool *out)
+{
+	char value[8];
+
+	member(text, key, value, sizeof(value));
+	*out = !strcmp(value, "yes");
+	return value[0];
+}
+
+/* What older captures do not tell stays untold. */
+static void read_marks(const char *text, struct h2d_module_report *r)
+{
+	static const char *const known[] = {"none", "xz", "zstd", "gzip"};
+	char value[8];
+
+	r->marks_told = flag(text, "in_tree", &r->in_tree) &
+			flag(text, "signed", &r->is_signed) & flag(text, "btf", &r->has_btf) &
+			flag(text, "symbols", &r->has_symbols);
+	member(text, "compression", value, sizeof(value));
+	for (unsigned i = 0; i < sizeof(known) / sizeof(*known); i++)
+		if (!strcmp(value, known[i]))
+			snprintf(r->compression, sizeof(r->compression), "%s", known[i]);
+}
+
+static void read_caller(const char *text, enum h2d_permission_caller caller,
+			struct h2d_caller_report *c)
+{
+	const char *who = h2d_permission_caller_name(caller);
+	char key[32], value[64];
+
+	snprintf(key, sizeof(key), "permission_%s", who);
+	member(text, key, value, sizeof(value));
+	c->rule = rule_of(value);
+	snprintf(key, sizeof(key), "why_%s", who);
+	member(text, key, c->why, sizeof(c->why));
+	snprintf(key, sizeof(key), "present_%s", who);
+	/* A caller whose rule was not understood is there all the same. */
+	if (!flag(text, key, &c->is_present))
+		c->is_present = c->rule != H2D_PERMISSION_UNKNOWN;
+}
+
 int h2d_module_facts_read(const char *root, struct h2d_module_report **out)
 {
 	struct h2d_module_report *r;
-	char *text, key[32], value[64];
+	char *text, value[64];
 	size_t bytes;
 
 	*out = NULL;
@@ -75,13 +129,10 @@ int h2d_module_facts_read(const char *root, struct h2d_module_report **out)
 	for (int i = 0; i <= H2D_ORIGIN_REBUILT; i++)
 		if (!strcmp(value, h2d_module_origin_name((enum h2d_module_origin)i)))
 			r->origin = (enum h2d_module_origin)i;
-	for (int i = 0; i < H2D_CALLER_COUNT; i++) {
-		snprintf(key, sizeof(key), "permission_%s",
-			 h2d_permission_caller_name((enum h2d_permission_caller)i));
-		member(text, key, value, sizeof(value));
-		r->callers[i].rule = rule_of(value);
-		r->callers[i].is_present = r->callers[i].rule != H2D_PERMISSION_UNKNOWN;
-	}
+	r->is_recorded = true;
+	read_marks(text, r);
+	for (int i = 0; i < H2D_CALLER_COUNT; i++)
+		read_caller(text, (enum h2d_permission_caller)i, &r->callers[i]);
 	free(text);
 	*out = r;
 	return 0;

@@ -9,6 +9,7 @@
 
 #include "core/hostfs.h"
 #include "core/mem.h"
+#include "host/task.h"
 
 enum { SMALL_BYTES = 16 << 10, WORDS_BYTES = 128 << 10, WORDS_MAX = 1024 };
 
@@ -17,10 +18,33 @@ bool h2d_mapping_is_writable(const struct h2d_file_mapping *m)
 	return m->permissions[1] == 'w' && m->permissions[3] == 'p';
 }
 
+static bool is_written(const struct h2d_file_mapping *m)
+{
+	return m->permissions[3] == 'p' && (m->anonymous_bytes || m->swap_bytes);
+}
+
 bool h2d_mapping_is_copied(const struct h2d_process *p, const struct h2d_file_mapping *m)
 {
-	return p->files[m->file].checkpoint && h2d_mapping_is_writable(m) &&
-	       (m->anonymous_bytes || m->swap_bytes);
+	return p->files[m->file].checkpoint && is_written(m);
+}
+
+const char *h2d_process_unknown(const struct h2d_process *p)
+{
+	if (h2d_task_ended(p->state))
+		return "it has ended, and nobody has asked for its status yet (a zombie)";
+	for (size_t i = 0; i < p->mapping_count; i++) {
+		const struct h2d_file_mapping *m = &p->mappings[i];
+		const struct h2d_mapped_file *f = &p->files[m->file];
+		bool told = m->seen & H2D_SMAPS_ANONYMOUS;
+
+		if (f->named_like_one && (told ? is_written(m) : h2d_mapping_is_writable(m)))
+			return f->why[0] ? f->why : "a checkpoint's content cannot be read";
+		if (f->checkpoint && !told && m->permissions[3] == 'p')
+			return "the kernel does not tell the pages of a mapping (no smaps)";
+	}
+	if (p->cut)
+		return "it has more mappings than are looked at";
+	return p->exited ? "the process ended while it was looked at" : NULL;
 }
 
 /* ---- who it is ---- */
@@ -49,12 +73,19 @@ static int read_stat(const char *root, int pid, struct h2d_process *p)
 	return 0;
 }
 
+static void find_task(const char *root, struct h2d_process *p)
+{
+	int alive = h2d_task_ended(p->state) ? h2d_task_alive(root, p->pid, &p->state) : 0;
+
+	p->task = alive ? alive : p->pid;
+}
+
 static void read_status(const char *root, struct h2d_process *p)
 {
 	char path[64], text[SMALL_BYTES], value[256];
 	unsigned first, own;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", p->pid);
+	snprintf(path, sizeof(path), "/proc/%d/status", p->task);
 	if (h2d_hostfs_read(root, path, text, sizeof(text)) < 0)
 		return;
 	if (h2d_text_field(text, "Uid", value, sizeof(value)) > 0 &&
@@ -70,7 +101,7 @@ static int read_words(const char *root, struct h2d_process *p)
 	char path[64], *text;
 	size_t bytes, n = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", p->pid);
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", p->task);
 	if (h2d_hostfs_read_all(root, path, WORDS_BYTES, &text, &bytes))
 		return 0;
 	p->words = h2d_mem->calloc(WORDS_MAX + 1, sizeof(*p->words));
@@ -267,10 +298,10 @@ static int read_mappings(const char *root, struct h2d_process *p, const struct h
 	FILE *in, *kept = NULL;
 	int err, rc;
 
-	snprintf(path, sizeof(path), "/proc/%d/smaps", p->pid);
+	snprintf(path, sizeof(path), "/proc/%d/smaps", p->task);
 	err = h2d_hostfs_open(root, path, &in);
 	if (err == -ENOENT) { /* CONFIG_PROC_PAGE_MONITOR is off, or the process is gone */
-		snprintf(path, sizeof(path), "/proc/%d/maps", p->pid);
+		snprintf(path, sizeof(path), "/proc/%d/maps", p->task);
 		err = h2d_hostfs_open(root, path, &in);
 		p->only_maps = !err;
 	}
@@ -351,7 +382,7 @@ static void read_files(const char *root, struct h2d_process *p)
 
 		while (p->mappings[first].file != i)
 			first++;
-		h2d_mapped_file_read(root, p->pid, &p->mappings[first], f);
+		h2d_mapped_file_read(root, p->task, &p->mappings[first], f);
 		for (size_t k = first; f->checkpoint && k < p->mapping_count; k++)
 			if (p->mappings[k].file == i)
 				h2d_mapped_file_cache(root, f, &p->mappings[k]);
@@ -375,6 +406,7 @@ int h2d_process_read(const char *root, int pid, const struct h2d_log *log,
 		return h2d_fail(log, H2D_E_NOT_FOUND, "there is no process %d", pid);
 	if (err)
 		return h2d_fail_errno(log, -err, "process %d", pid);
+	find_task(root, out);
 	read_status(root, out);
 	rc = read_words(root, out);
 	if (!rc)

@@ -67,6 +67,8 @@ struct h2d_process {
 	int pid;
 	char name[64]; /**< comm */
 	char state;    /**< of stat: R S D Z T …; 0 unknown */
+	int task; /**< whose memory and files were read: pid, or a thread that goes on where the
+		     first has ended */
 	uint64_t start_ticks;
 	bool have_uid;
 	unsigned uid;
@@ -86,8 +88,9 @@ struct h2d_process {
 
 	struct h2d_mapping_sum checkpoints; /**< all mappings of checkpoints */
 	struct h2d_mapping_sum writable;    /**< … that are private and writable */
-	struct h2d_mapping_sum copied;	    /**< … and hold anonymous or swapped pages */
-	uint64_t checkpoint_file_bytes;	    /**< sizes of the mapped checkpoints, each once */
+	struct h2d_mapping_sum
+		copied; /**< private, writable now or not, with pages of their own */
+	uint64_t checkpoint_file_bytes; /**< sizes of the mapped checkpoints, each once */
 	size_t checkpoint_count;
 	bool random_advice; /**< a checkpoint's mapping has no read-ahead (MADV_RANDOM) */
 	const struct h2d_mapped_file *largest; /**< checkpoint, or NULL */
@@ -113,11 +116,15 @@ void h2d_process_free(struct h2d_process *p);
 bool h2d_process_move(struct h2d_process *from, void *arena, size_t bytes,
 		      struct h2d_process *to);
 
-/** Whether this mapping shows the defect: private, writable, of a checkpoint, with pages of
- *  its own. */
+/** Whether this mapping shows the defect: private, of a checkpoint, with pages of its own,
+ * which only a write makes. Whether it may be written now is no matter: mprotect() undoes no
+ * copy. */
 bool h2d_mapping_is_copied(const struct h2d_process *p, const struct h2d_file_mapping *m);
 /** Private and writable. */
 bool h2d_mapping_is_writable(const struct h2d_file_mapping *m);
+/** Why it cannot be told that no page of a checkpoint was copied, or NULL. What was seen to be
+ *  copied is so nevertheless. */
+const char *h2d_process_unknown(const struct h2d_process *p);
 
 /** Members `process` and `mappings` of the document h2d.process.
  *  @param all  also mappings of files that are no checkpoints */

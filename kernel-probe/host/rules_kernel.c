@@ -24,11 +24,12 @@ static bool uses_amd(const struct h2d_doctor_facts *f)
 	return f->machine.amd || f->machine_end || f->kernel.by_measurement;
 }
 
-/* A process that maps nothing writable is not what the bug hits. */
+/* A process that maps nothing writable, and did not, is not what the bug hits. */
 static bool process_is_safe(const struct h2d_doctor_facts *f)
 {
 	return f->asked_for_process && f->have_process && f->process.checkpoint_count &&
-	       !f->process.writable.mapping_count;
+	       !f->process.writable.mapping_count && !f->process.copied.mapping_count &&
+	       !h2d_process_unknown(&f->process);
 }
 
 /* {command} of the first line: the cure that needs no root and no reboot. */
@@ -167,11 +168,17 @@ static bool kernel_unknown(const struct h2d_doctor_facts *f, const struct h2d_sw
 	out->confidence = H2D_CONFIDENCE_LOW;
 	h2d_say(out->line, sizeof(out->line),
 		"Cannot tell whether your kernel has the one-second copy bug%s",
-		f->machine.container ? ": a container does not show the host's driver." : ".");
+		f->kernel.other_driver ? ": the loaded driver is not the file that was read."
+		: f->machine.container ? ": a container does not show the host's driver."
+				       : ".");
 	kernel_evidence(f, out);
 	if (f->kernel.why[0])
 		h2d_evidence(out, "%s", f->kernel.why);
-	if (f->machine.container) {
+	if (f->kernel.other_driver) {
+		h2d_say(out->action, sizeof(out->action),
+			"Restart the machine, so that the file is what is loaded, or measure "
+			"the driver that is: h2d repro");
+	} else if (f->machine.container) {
 		h2d_evidence(out, "This is a container (%s)", f->machine.container_by);
 		h2d_say(out->action, sizeof(out->action),
 			"Run h2d doctor on the host, or give the container the host's "
@@ -329,5 +336,6 @@ const h2d_rule h2d_rules_rest[] = {no_answer,
 				   coherent,
 				   nothing_known,
 				   h2d_rule_process_found_well,
+				   h2d_rule_svm_limit_seen,
 				   stall_out_of_reach,
 				   NULL};

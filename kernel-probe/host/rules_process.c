@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/envelope.h"
 #include "host/doctor.h"
 
 /* Above these it is no accident. */
@@ -14,88 +13,6 @@ enum {
 	PINNING_PCT = 50,
 	PRESSURE_PCT = 10,
 };
-
-void h2d_mapping_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out)
-{
-	const struct h2d_process *p = &f->process;
-	const struct h2d_mapped_file *file = p->largest;
-	const struct h2d_mapping_sum *w = &p->writable;
-
-	if (!file)
-		return;
-	h2d_evidence(out, "It maps %zu checkpoint file%s of %s, the largest being %s%s%s%s",
-		     p->checkpoint_count, p->checkpoint_count == 1 ? "" : "s",
-		     h2d_amount(p->checkpoint_file_bytes),
-		     h2d_redacted_path(file->path, f->redact),
-		     file->deleted ? " (deleted)" : "", file->mount.type[0] ? " on " : "",
-		     file->mount.type);
-	if (w->mapping_count)
-		h2d_evidence(out,
-			     "%" PRIu64 " of %" PRIu64 " mappings are private and writable "
-			     "(rw-p): %s, of which %s are present, %s copied into anonymous "
-			     "memory, %s in swap",
-			     w->mapping_count, p->checkpoints.mapping_count,
-			     h2d_amount(w->size_bytes), h2d_amount(w->present_bytes),
-			     h2d_amount(w->anonymous_bytes), h2d_amount(w->swap_bytes));
-	else
-		h2d_evidence(out, "None of its %" PRIu64 " mappings is private and writable",
-			     p->checkpoints.mapping_count);
-}
-
-void h2d_trend_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out)
-{
-	const struct h2d_trend *t = &f->trend;
-	double seconds = (double)t->elapsed_ns / 1e9;
-
-	switch (t->progress) {
-	case H2D_PROGRESS_SLOW:
-		h2d_evidence(out, "It is slow but moving, not hung: %s/s over %.1f s%s",
-			     h2d_amount(t->bytes_per_s), seconds,
-			     t->threads_in_ioctl ? ", with threads inside an ioctl" : "");
-		break;
-	case H2D_PROGRESS_MOVING:
-		h2d_evidence(out, "It is moving: %s/s over %.1f s", h2d_amount(t->bytes_per_s),
-			     seconds);
-		break;
-	case H2D_PROGRESS_BUSY:
-		h2d_evidence(out,
-			     "It used %.0f %% of a processor over %.1f s, %.0f %% in the "
-			     "kernel, but no bytes arrived",
-			     t->cpu_pct, seconds, t->kernel_pct);
-		break;
-	case H2D_PROGRESS_STILL:
-		h2d_evidence(out, "Nothing moved over %.1f s (state %c)", seconds, t->state);
-		break;
-	case H2D_PROGRESS_UNKNOWN:
-	case H2D_PROGRESS_EXITED:
-		break;
-	}
-	if (t->anon_delta_bytes > 1 << 20)
-		h2d_evidence(out, "Its anonymous memory grew by %s, that of files by %s",
-			     h2d_amount((uint64_t)t->anon_delta_bytes),
-			     h2d_amount(t->file_delta_bytes > 0 ? (uint64_t)t->file_delta_bytes
-								: 0));
-}
-
-static void memory_evidence(const struct h2d_doctor_facts *f, struct h2d_finding *out)
-{
-	const struct h2d_memory *m = &f->memory;
-
-	if (m->group_limit_bytes.known)
-		h2d_evidence(out, "The control group's limit is %s, of which %s are used",
-			     h2d_amount(m->group_limit_bytes.value),
-			     m->group_used_bytes.known ? h2d_amount(m->group_used_bytes.value)
-						       : "?");
-	if (m->available_bytes.known && m->total_bytes.known)
-		h2d_evidence(out, "%s of %s of memory are available, %s of swap are used",
-			     h2d_amount(m->available_bytes.value),
-			     h2d_amount(m->total_bytes.value),
-			     h2d_amount(m->swap_total_bytes.value - m->swap_free_bytes.value <=
-							m->swap_total_bytes.value
-						? m->swap_total_bytes.value -
-							  m->swap_free_bytes.value
-						: 0));
-}
 
 static bool begin(const struct h2d_doctor_facts *f, const char *id,
 		  enum h2d_doctor_status status, enum h2d_confidence confidence,
@@ -109,30 +26,6 @@ static bool begin(const struct h2d_doctor_facts *f, const char *id,
 }
 
 /* ---- rules, the most urgent first ---- */
-
-static bool svm_limit(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
-		      struct h2d_finding *out)
-{
-	if (!f->machine.svm_limit[0])
-		return false;
-	/* The line may be of an earlier load. */
-	begin(f, "svm_limit", H2D_DOCTOR_AFFECTED,
-	      f->have_process ? H2D_CONFIDENCE_HIGH : H2D_CONFIDENCE_MEDIUM, out);
-	h2d_say(out->line, sizeof(out->line),
-		"The GPU driver refuses to map a checkpoint: it is larger than the memory that "
-		"GPU mappings may use. Read it instead of mapping it.");
-	h2d_evidence(out, "The kernel's log: %s", f->machine.svm_limit);
-	if (f->have_process)
-		h2d_mapping_evidence(f, out);
-	if (f->machine.ttm_limit_bytes.known)
-		h2d_evidence(out, "The GPU may use %s of system memory (ttm.pages_limit)",
-			     h2d_amount(f->machine.ttm_limit_bytes.value));
-	if (f->machine.unified)
-		h2d_evidence(out, "GPU and processors share memory: %s", f->machine.unified_by);
-	memory_evidence(f, out);
-	h2d_recommend(f, s, "map_less", true, out);
-	return true;
-}
 
 /* The writable mappings would, copied, take more than there is. */
 static bool will_not_fit(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
@@ -153,10 +46,57 @@ static bool will_not_fit(const struct h2d_doctor_facts *f, const struct h2d_swit
 		h2d_amount(f->process.writable.size_bytes), h2d_amount(limit),
 		h2d_command_words(f, command, sizeof(command)));
 	h2d_mapping_evidence(f, out);
-	memory_evidence(f, out);
+	h2d_memory_evidence(f, out);
 	h2d_trend_evidence(f, out);
 	h2d_recommend(f, s, "h2d_run", false, out);
 	return true;
+}
+
+/* A driver that copies does so with all that it reads; a program may write a page of its own.
+ */
+static bool a_few_pages(const struct h2d_doctor_facts *f)
+{
+	const struct h2d_mapping_sum *c = &f->process.copied;
+	uint64_t bytes = c->anonymous_bytes + c->swap_bytes;
+
+	return c->mapping_count && bytes < 1 << 20 && bytes < c->size_bytes / 100 &&
+	       f->trend.anon_delta_bytes < 1 << 16;
+}
+
+static bool few_copied(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
+		       struct h2d_finding *out)
+{
+	const struct h2d_mapping_sum *c = &f->process.copied;
+	char who[128];
+
+	(void)s;
+	if (!f->have_process || !f->asked_for_process || !a_few_pages(f))
+		return false;
+	begin(f, "few_copied", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_LOW, out);
+	h2d_say(out->line, sizeof(out->line),
+		"%s holds copies of %s of its checkpoint and makes no more: too little to tell "
+		"whether a driver or the program wrote there. Look at it while it loads.",
+		h2d_process_words(f, who, sizeof(who)),
+		h2d_amount(c->anonymous_bytes + c->swap_bytes));
+	h2d_mapping_evidence(f, out);
+	h2d_trend_evidence(f, out);
+	h2d_say(out->action, sizeof(out->action), "While it loads: h2d doctor %d",
+		f->process.pid);
+	return true;
+}
+
+/* What a process does with its copies now. */
+static const char *copies_words(const struct h2d_doctor_facts *f, bool swapped)
+{
+	bool loads = f->trend.progress != H2D_PROGRESS_STILL &&
+		     f->trend.progress != H2D_PROGRESS_BUSY &&
+		     f->trend.progress != H2D_PROGRESS_EXITED;
+
+	if (swapped)
+		return loads ? "pushes copies of its own checkpoint into swap"
+			     : "has copies of its own checkpoint in swap";
+	return loads ? "copies its checkpoint into anonymous memory while it loads"
+		     : "has copied its checkpoint into anonymous memory";
 }
 
 static bool copied(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
@@ -167,7 +107,7 @@ static bool copied(const struct h2d_doctor_facts *f, const struct h2d_switches *
 	char who[128], command[384];
 
 	/* Of a process that nobody asked about a few pages are no news. */
-	if (!f->have_process || !c->mapping_count ||
+	if (!f->have_process || !c->mapping_count || a_few_pages(f) ||
 	    (!f->asked_for_process && c->anonymous_bytes + c->swap_bytes < 1 << 20))
 		return false;
 	begin(f, swapped ? "swapped" : "copied", H2D_DOCTOR_AFFECTED, H2D_CONFIDENCE_HIGH, out);
@@ -179,9 +119,7 @@ static bool copied(const struct h2d_doctor_facts *f, const struct h2d_switches *
 			who, h2d_amount(c->anonymous_bytes + c->swap_bytes));
 	else
 		h2d_say(out->line, sizeof(out->line), "%s %s: %s so far%s. Run: h2d run -- %s",
-			who,
-			swapped ? "pushes copies of its own checkpoint into swap"
-				: "copies its checkpoint into anonymous memory while it loads",
+			who, copies_words(f, swapped),
 			h2d_amount(c->anonymous_bytes + c->swap_bytes),
 			f->machine.unified ? ", on a machine whose GPU uses the same memory"
 					   : "",
@@ -192,11 +130,13 @@ static bool copied(const struct h2d_doctor_facts *f, const struct h2d_switches *
 	if (f->memory.page_bytes > 4096)
 		h2d_evidence(out, "Pages are of %s: each write copies that much",
 			     h2d_amount(f->memory.page_bytes));
-	memory_evidence(f, out);
+	h2d_memory_evidence(f, out);
 	h2d_trend_evidence(f, out);
-	h2d_evidence(out, "The mapping is writable, so that a driver may ask for write access "
-			  "where the GPU only reads; a program that writes its weights would "
-			  "look the same");
+	h2d_evidence(
+		out,
+		"The mapping %s writable, so that a driver may ask for write access where "
+		"the GPU only reads; a program that writes its weights would look the same",
+		f->process.writable.mapping_count ? "is" : "was");
 	if (!(f->process.runtimes & H2D_RUNTIME_H2D_RUN)) {
 		h2d_recommend(f, s, "h2d_run", false, out);
 		return true;
@@ -293,7 +233,7 @@ static bool out_of_room(const struct h2d_doctor_facts *f, const struct h2d_switc
 		h2d_process_words(f, who, sizeof(who)),
 		h2d_amount(f->process.checkpoint_file_bytes), h2d_amount(limit));
 	h2d_mapping_evidence(f, out);
-	memory_evidence(f, out);
+	h2d_memory_evidence(f, out);
 	if (f->trend.elapsed_ns)
 		h2d_evidence(out, "%" PRIu64 " major faults a second",
 			     f->trend.major_faults_per_s);
@@ -323,7 +263,7 @@ static bool queues_stopped(const struct h2d_doctor_facts *f, const struct h2d_sw
 		     (double)f->trend.elapsed_ns / 1e9);
 	h2d_mapping_evidence(f, out);
 	h2d_trend_evidence(f, out);
-	memory_evidence(f, out);
+	h2d_memory_evidence(f, out);
 	h2d_recommend(f, s, "stage", true, out);
 	return true;
 }
@@ -337,9 +277,9 @@ static bool pinning(const struct h2d_doctor_facts *f, const struct h2d_switches 
 
 	if (!f->have_process || !f->process.checkpoint_count ||
 	    f->process.copied.mapping_count || f->kernel.stall == H2D_STALL_YES ||
-	    f->trend.evicted_pct >= STOPPED_PCT ||
-	    !(f->process.runtimes & H2D_RUNTIME_HIP) || !f->trend.threads_in_ioctl ||
-	    f->trend.kernel_pct < PINNING_PCT || f->trend.major_faults_per_s >= FAULTS_PER_S ||
+	    f->trend.evicted_pct >= STOPPED_PCT || !(f->process.runtimes & H2D_RUNTIME_HIP) ||
+	    !f->trend.threads_in_ioctl || f->trend.kernel_pct < PINNING_PCT ||
+	    f->trend.major_faults_per_s >= FAULTS_PER_S ||
 	    (f->trend.progress != H2D_PROGRESS_SLOW &&
 	     f->trend.progress != H2D_PROGRESS_MOVING))
 		return false;
@@ -373,7 +313,7 @@ static bool pressure(const struct h2d_doctor_facts *f, const struct h2d_switches
 		p->some_pct);
 	h2d_evidence(out, "Memory pressure: some %.1f %%, all %.1f %%", p->some_pct,
 		     p->full_pct);
-	memory_evidence(f, out);
+	h2d_memory_evidence(f, out);
 	if (f->have_process) {
 		h2d_mapping_evidence(f, out);
 		h2d_trend_evidence(f, out);
@@ -385,46 +325,99 @@ static bool pressure(const struct h2d_doctor_facts *f, const struct h2d_switches
 static bool moves(const struct h2d_doctor_facts *f, const struct h2d_switches *s,
 		  struct h2d_finding *out)
 {
+	enum h2d_progress progress = f->trend.progress;
 	char who[128];
 
 	(void)s;
 	if (!f->have_process || !f->process.checkpoint_count)
 		return false;
 	h2d_process_words(f, who, sizeof(who));
-	switch (f->trend.progress) {
+	/* One thread may wait in peace, or compute, for another that hangs. */
+	if (progress == H2D_PROGRESS_BUSY && f->trend.threads_stuck)
+		progress = H2D_PROGRESS_STILL;
+	switch (progress) {
 	case H2D_PROGRESS_SLOW:
 		begin(f, "slow", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_MEDIUM, out);
 		h2d_say(out->line, sizeof(out->line),
-			"%s is slow but moving, not hung (%s/s); none of the known causes is "
-			"at work.",
-			who, h2d_amount(f->trend.bytes_per_s));
+			"%s is slow but moving, not hung (%s/s)%s.", who,
+			h2d_amount(f->trend.bytes_per_s),
+			h2d_process_unknown(&f->process)
+				? ""
+				: "; none of the known causes is at work");
 		break;
 	case H2D_PROGRESS_STILL:
-		if (f->trend.state == 'S')
+		if (f->trend.state == 'S' && !f->trend.threads_stuck)
 			return false; /* loaded, and waits for work */
 		begin(f, "still", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_MEDIUM, out);
-		h2d_say(out->line, sizeof(out->line),
-			"%s stands still and may hang: in %.1f s it read, copied and computed "
-			"nothing.",
-			who, (double)f->trend.elapsed_ns / 1e9);
+		if (f->trend.threads_stuck && f->trend.state != 'D')
+			h2d_say(out->line, sizeof(out->line),
+				"%s may hang: in %.1f s it read and copied nothing, and %u of "
+				"its threads wait%s in the kernel.",
+				who, (double)f->trend.elapsed_ns / 1e9, f->trend.threads_stuck,
+				f->trend.threads_stuck == 1 ? "s" : "");
+		else
+			h2d_say(out->line, sizeof(out->line),
+				"%s stands still and may hang: in %.1f s it read, copied and "
+				"computed nothing.",
+				who, (double)f->trend.elapsed_ns / 1e9);
 		break;
 	default:
 		return false;
 	}
 	h2d_mapping_evidence(f, out);
 	h2d_trend_evidence(f, out);
-	memory_evidence(f, out);
+	h2d_memory_evidence(f, out);
 	h2d_say(out->action, sizeof(out->action),
 		"Watch it for longer: h2d probe process --watch 60 %d", f->process.pid);
 	return true;
 }
 
+/* One that does not move may have a thread that hangs, where their states are not told. */
+static bool threads_unseen(const struct h2d_doctor_facts *f)
+{
+	return f->sample_count && !f->samples[f->sample_count - 1].thread_states_known &&
+	       f->trend.progress != H2D_PROGRESS_MOVING &&
+	       f->trend.progress != H2D_PROGRESS_SLOW;
+}
+
+static bool a_file_is_closed(const struct h2d_process *p)
+{
+	for (size_t i = 0; i < p->file_count; i++)
+		if (p->files[i].named_like_one)
+			return true;
+	return false;
+}
+
+/* "h2d probe process" says the same with status 77. */
+static bool copies_unknown(const struct h2d_doctor_facts *f, const char *why,
+			   struct h2d_finding *out)
+{
+	char who[128];
+
+	begin(f, "copies_unknown", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_MEDIUM, out);
+	h2d_say(out->line, sizeof(out->line),
+		"%s may hold a second copy of a checkpoint, which cannot be told: %s.",
+		h2d_process_words(f, who, sizeof(who)), why);
+	h2d_mapping_evidence(f, out);
+	h2d_trend_evidence(f, out);
+	h2d_say(out->action, sizeof(out->action),
+		a_file_is_closed(&f->process)
+			? "As root, whom the kernel leads to the mapped file: h2d doctor %d"
+			: "While it loads: h2d doctor %d",
+		f->process.pid);
+	return true;
+}
+
 static bool judge_well(const struct h2d_doctor_facts *f, struct h2d_finding *out)
 {
+	const char *unknown;
 	char who[128];
 
 	if (!f->have_process || f->process.copied.mapping_count)
 		return false;
+	unknown = h2d_process_unknown(&f->process);
+	if (unknown)
+		return copies_unknown(f, unknown, out);
 	h2d_process_words(f, who, sizeof(who));
 	if (!f->process.checkpoint_count) {
 		begin(f, "no_checkpoint", H2D_DOCTOR_UNKNOWN, H2D_CONFIDENCE_MEDIUM, out);
@@ -435,8 +428,9 @@ static bool judge_well(const struct h2d_doctor_facts *f, struct h2d_finding *out
 		return true;
 	}
 	begin(f, "process_well", H2D_DOCTOR_WELL,
-	      f->trend.progress == H2D_PROGRESS_UNKNOWN ? H2D_CONFIDENCE_MEDIUM
-							: H2D_CONFIDENCE_HIGH,
+	      f->trend.progress == H2D_PROGRESS_UNKNOWN || threads_unseen(f)
+		      ? H2D_CONFIDENCE_MEDIUM
+		      : H2D_CONFIDENCE_HIGH,
 	      out);
 	h2d_say(out->line, sizeof(out->line),
 		"%s holds no second copy of its checkpoint, and none of the known causes of "
@@ -462,6 +456,16 @@ bool h2d_rule_process_found_well(const struct h2d_doctor_facts *f, const struct 
 	return !f->asked_for_process && judge_well(f, out);
 }
 
-const h2d_rule h2d_rules_process[] = {
-	svm_limit,	will_not_fit, copied,  random_advice, network_faults, out_of_room,
-	queues_stopped, pressure,     pinning, moves,	      process_well,   NULL};
+const h2d_rule h2d_rules_process[] = {h2d_rule_svm_limit,
+				      will_not_fit,
+				      copied,
+				      few_copied,
+				      random_advice,
+				      network_faults,
+				      out_of_room,
+				      queues_stopped,
+				      pressure,
+				      pinning,
+				      moves,
+				      process_well,
+				      NULL};

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/hostfs.h"
+#include "host/task.h"
 
 enum { TEXT_BYTES = 16 << 10, THREADS_MAX = 256 };
 
@@ -36,8 +37,9 @@ static void take_time(const char *root, struct h2d_sample *s)
 	h2d_hostfs_note(H2D_HOSTFS_TEXT, name, text, strlen(text), 0);
 }
 
-/* proc(5): 3 state, 10 minor, 12 major faults, 14 user, 15 kernel time, 20 threads. */
-static void take_stat(const char *root, int pid, struct h2d_sample *s)
+/* proc(5): 3 state, 10 minor, 12 major faults, 14 user, 15 kernel time, 20 threads, 22 start.
+ * @return a thread that lives, whose status is that of the process */
+static int take_stat(const char *root, int pid, struct h2d_sample *s)
 {
 	char path[64], text[2048], *close;
 	uint64_t user, kernel, tick = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
@@ -45,20 +47,23 @@ static void take_stat(const char *root, int pid, struct h2d_sample *s)
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	if (h2d_hostfs_read(root, path, text, sizeof(text)) <= 0) {
 		s->gone = true;
-		return;
+		return 0;
 	}
 	close = strrchr(text, ')');
 	if (!close || sscanf(close + 1,
 			     " %c %*d %*d %*d %*d %*d %*u %" SCNu64 " %*u %" SCNu64
-			     " %*u %" SCNu64 " %" SCNu64 " %*d %*d %*d %*d %u",
+			     " %*u %" SCNu64 " %" SCNu64 " %*d %*d %*d %*d %u %*d %" SCNu64,
 			     &s->state, &s->minor_fault_count, &s->major_fault_count, &user,
-			     &kernel, &s->threads) != 6) {
+			     &kernel, &s->threads, &s->start_ticks) != 7) {
 		s->gone = true;
-		return;
+		return 0;
 	}
-	s->gone = s->state == 'Z' || s->state == 'X';
 	s->user_ns = user * tick;
 	s->kernel_ns = kernel * tick;
+	if (h2d_task_ended(s->state))
+		pid = h2d_task_alive(root, pid, &s->state);
+	s->gone = !pid;
+	return pid;
 }
 
 static void member(const char *text, const char *key, uint64_t unit, struct h2d_known_u64 *out)
@@ -124,6 +129,25 @@ static void take_gpus(const char *root, int pid, struct h2d_sample *s)
 		h2d_hostfs_list_free(names);
 }
 
+/* One whose worker hangs in the kernel may have a first thread that waits for it in peace. */
+static void take_states(const char *root, int pid, char *const *names, int n,
+			struct h2d_sample *s)
+{
+	char path[128];
+
+	/* The first one's state is that of the process. */
+	s->thread_states_known = s->threads == 1;
+	s->threads_in_kernel = s->thread_states_known && s->state == 'D';
+	for (int i = 0; s->threads > 1 && i < n && i < H2D_TASKS_MAX; i++) {
+		char state;
+
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/stat", pid, names[i]);
+		state = h2d_task_state(root, path);
+		s->thread_states_known |= state != 0;
+		s->threads_in_kernel += state == 'D';
+	}
+}
+
 /* /proc/PID/task/TID/syscall begins with the number of the call a thread is in. */
 static void take_threads(const char *root, int pid, struct h2d_sample *s)
 {
@@ -136,8 +160,10 @@ static void take_threads(const char *root, int pid, struct h2d_sample *s)
 	char dir[64], path[128], text[256], **names;
 	int n;
 
+	names = NULL;
 	snprintf(dir, sizeof(dir), "/proc/%d/task", pid);
 	n = h2d_hostfs_list(root, dir, &names);
+	take_states(root, pid, names, n, s);
 	for (int i = 0; i < n && i < THREADS_MAX; i++) {
 		snprintf(path, sizeof(path), "%s/%.20s/syscall", dir, names[i]);
 		if (h2d_hostfs_read(root, path, text, sizeof(text)) <= 0)
@@ -151,17 +177,24 @@ static void take_threads(const char *root, int pid, struct h2d_sample *s)
 
 void h2d_sample_take(const char *root, int pid, struct h2d_sample *out)
 {
+	int task;
+
 	memset(out, 0, sizeof(*out));
 	if (root && !root[0])
 		root = NULL;
 	take_time(root, out);
-	take_stat(root, pid, out);
+	task = take_stat(root, pid, out);
 	if (out->gone)
 		return;
-	take_status(root, pid, out);
+	take_status(root, task, out);
 	take_gpus(root, pid, out);
 	take_threads(root, pid, out);
 	h2d_pressure_read(root, "memory", &out->memory);
+}
+
+void h2d_sample_must_be(struct h2d_sample *s, uint64_t start_ticks)
+{
+	s->gone = s->gone || s->start_ticks != start_ticks;
 }
 
 bool h2d_sample_recorded(const char *root, unsigned k, int pid, struct h2d_sample *out)
@@ -210,6 +243,16 @@ static uint64_t per_second(uint64_t count, uint64_t elapsed_ns)
 	return rate < 9e18 ? (uint64_t)rate : UINT64_MAX;
 }
 
+static unsigned stuck(const struct h2d_sample *samples, size_t count)
+{
+	unsigned least = samples[0].threads_in_kernel;
+
+	for (size_t i = 1; i < count; i++)
+		if (!samples[i].gone && samples[i].threads_in_kernel < least)
+			least = samples[i].threads_in_kernel;
+	return least;
+}
+
 void h2d_trend_of(const struct h2d_sample *samples, size_t count, struct h2d_trend *out)
 {
 	const struct h2d_sample *a = samples, *b = samples;
@@ -220,6 +263,7 @@ void h2d_trend_of(const struct h2d_sample *samples, size_t count, struct h2d_tre
 	for (size_t i = 1; i < count; i++)
 		if (!samples[i].gone)
 			b = &samples[i];
+	out->threads_stuck = count ? stuck(samples, count) : 0;
 	if (count && samples[count - 1].gone)
 		out->progress = H2D_PROGRESS_EXITED;
 	if (!count || b == a || b->time_ns <= a->time_ns)
@@ -298,6 +342,14 @@ void h2d_samples_write(struct h2d_json *j, const struct h2d_sample *samples, siz
 				h2d_json_null(j, "threads_in_ioctl_count");
 				h2d_json_string(j, "threads_in_ioctl_count_why",
 						"the threads' system calls are not visible");
+			}
+			if (s->thread_states_known) {
+				h2d_json_u64(j, "threads_in_kernel_count",
+					     s->threads_in_kernel);
+			} else {
+				h2d_json_null(j, "threads_in_kernel_count");
+				h2d_json_string(j, "threads_in_kernel_count_why",
+						"the threads' states are not visible");
 			}
 			h2d_json_u64(j, "minor_fault_count", s->minor_fault_count);
 			h2d_json_u64(j, "major_fault_count", s->major_fault_count);

@@ -17,8 +17,13 @@ struct h2d_sample {
 	uint64_t time_ns; /**< monotonic */
 	bool gone;	  /**< the process ended */
 	char state;
+	uint64_t start_ticks; /**< when it was started: a number can be given to another process
+			       */
 	unsigned threads, threads_in_ioctl;
-	bool threads_known; /**< whether the threads' calls can be seen */
+	bool threads_known;	  /**< whether the threads' calls can be seen */
+	bool thread_states_known; /**< whether their states can */
+	unsigned
+		threads_in_kernel; /**< in state D: they wait there and cannot be interrupted */
 	uint64_t minor_fault_count, major_fault_count;
 	uint64_t user_ns, kernel_ns;
 	/* Of /proc/PID/status: kernels before 6.2 let them lag by up to 64 pages a thread, so
@@ -37,6 +42,10 @@ struct h2d_sample {
 /** Take a sample; `root` is that of the sample in a capture. Never fails: what is unknown says
  *  so, a process that ended is `gone`. */
 void h2d_sample_take(const char *root, int pid, struct h2d_sample *out);
+
+/** A sample of the process that was started then; one of another that has its number now says
+ *  that it is gone. */
+void h2d_sample_must_be(struct h2d_sample *s, uint64_t start_ticks);
 
 /** Sample `k` of a capture. @return false when it holds none */
 bool h2d_sample_recorded(const char *root, unsigned k, int pid, struct h2d_sample *out);
@@ -67,6 +76,7 @@ struct h2d_trend {
 	double evicted_pct; /**< of the time in which its queues were stopped */
 	char state;	    /**< in the last sample */
 	unsigned threads_in_ioctl;
+	unsigned threads_stuck; /**< at least so many were in state D in every sample */
 };
 void h2d_trend_of(const struct h2d_sample *samples, size_t count, struct h2d_trend *out);
 

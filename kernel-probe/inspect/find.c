@@ -10,25 +10,28 @@
 
 enum { DEP_BYTES_MAX = 16 << 20 };
 
-/* modules.dep(5): "updates/dkms/amdgpu.ko.xz: …", one line per module, the one that depmod
+/* Neither the index nor what is only looked for is shown to an observer: a capture holds what
+ * was read in the module, not these names.
+ *
+ * modules.dep(5): "updates/dkms/amdgpu.ko.xz: …", one line per module, the one that depmod
  * chose where there are several. */
 static bool from_index(const char *root, const char *base, char *out, size_t cap)
 {
 	static const char name[] = "/amdgpu.ko";
-	char path[H2D_HOSTFS_PATH_BYTES], *text;
+	char path[H2D_HOSTFS_PATH_BYTES], line[H2D_HOSTFS_PATH_BYTES];
+	size_t left = DEP_BYTES_MAX, n;
 	bool found = false;
-	size_t bytes;
+	FILE *in;
 
 	snprintf(path, sizeof(path), "%s/modules.dep", base);
-	if (h2d_hostfs_read_all(root, path, DEP_BYTES_MAX, &text, &bytes) < 0)
+	if (h2d_hostfs_open(root, path, &in))
 		return false;
-	for (char *line = text, *next; line && *line && !found; line = next) {
-		char *colon, *at;
+	/* Of a line longer than that the rest, a list of other modules, has no colon. */
+	while (!found && left && fgets(line, sizeof(line), in)) {
+		char *colon = strchr(line, ':'), *at;
 
-		next = strchr(line, '\n');
-		if (next)
-			*next++ = 0;
-		colon = strchr(line, ':');
+		n = strlen(line);
+		left -= n < left ? n : left;
 		if (!colon)
 			continue;
 		*colon = 0;
@@ -38,7 +41,7 @@ static bool from_index(const char *root, const char *base, char *out, size_t cap
 		found = snprintf(out, cap, "%s%s%s", line[0] == '/' ? "" : base,
 				 line[0] == '/' ? "" : "/", line) < (int)cap;
 	}
-	free(text);
+	fclose(in);
 	return found;
 }
 
@@ -49,13 +52,12 @@ static bool by_place(const char *root, const char *base, char *out, size_t cap)
 		"updates/dkms", "updates",	"updates/drivers/gpu/drm/amd/amdgpu",
 		"extra",	"weak-updates", "kernel/drivers/gpu/drm/amd/amdgpu"};
 	static const char *const endings[] = {"", ".xz", ".zst", ".gz"};
-	char byte[2];
 
 	for (unsigned i = 0; i < sizeof(places) / sizeof(*places); i++)
 		for (unsigned k = 0; k < sizeof(endings) / sizeof(*endings); k++)
 			if (snprintf(out, cap, "%s/%s/amdgpu.ko%s", base, places[i],
 				     endings[k]) < (int)cap &&
-			    h2d_hostfs_read(root, out, byte, sizeof(byte)) >= 0)
+			    h2d_hostfs_exists(root, out))
 				return true;
 	return false;
 }

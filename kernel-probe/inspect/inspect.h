@@ -63,6 +63,9 @@ const char *h2d_module_origin_name(enum h2d_module_origin origin);
 /** All that was learnt; strings are "" where the file does not tell. Owned by the caller. */
 struct h2d_module_report {
 	char path[4096];  /**< as it was opened; for one of a package: "PACKAGE: MEMBER" */
+	bool is_recorded; /**< what a capture tells of a module: the verdicts, no evidence */
+	bool marks_told;  /**< of a recorded one: in_tree, is_signed, has_btf, has_symbols and
+			       compression are known */
 	char machine[24]; /**< "x86_64", "aarch64", … */
 	char name[64];	  /**< .modinfo name */
 	char version[64], srcversion[64], vermagic[128];
@@ -74,7 +77,7 @@ struct h2d_module_report {
 	bool has_btf;	    /**< section .BTF */
 	bool has_symbols;   /**< a symbol table with local symbols */
 	enum h2d_module_origin origin;
-	char compression[8]; /**< "none", "xz", "zstd", "gzip" */
+	char compression[8]; /**< "none", "xz", "zstd", "gzip"; "" not told */
 
 	enum h2d_retry_policy retry_policy;
 	char retry_why[256]; /**< why it is unknown, or "" */

@@ -18,6 +18,16 @@ static void text(struct h2d_json *j, const char *key, const char *value, const c
 	h2d_json_string(j, name, why);
 }
 
+static const char untold[] = "the capture does not tell";
+
+static void mark(struct h2d_json *j, const char *key, bool value, bool told)
+{
+	if (told)
+		h2d_json_bool(j, key, value);
+	else
+		text(j, key, "", untold);
+}
+
 static void write_timeout(struct h2d_json *j, const struct h2d_module_report *r)
 {
 	const struct h2d_inspect_timeout *t = &r->timeout;
@@ -26,6 +36,7 @@ static void write_timeout(struct h2d_json *j, const struct h2d_module_report *r)
 		h2d_json_null(j, "timeout");
 		h2d_json_string(j, "timeout_why",
 				r->retry_policy == H2D_RETRY_NONE ? "there is no retry loop"
+				: r->is_recorded		  ? untold
 								  : "not found in the code");
 		return;
 	}
@@ -102,7 +113,8 @@ void h2d_module_report_write_verdict(struct h2d_json *j, const struct h2d_module
 void h2d_module_report_write(struct h2d_json *j, const char *key,
 			     const struct h2d_module_report *r)
 {
-	static const char none[] = "the module does not tell";
+	const char *none = r->is_recorded ? untold : "the module does not tell";
+	bool told = !r->is_recorded || r->marks_told;
 
 	h2d_json_object_begin(j, key);
 	h2d_json_string(j, "path", r->path);
@@ -114,12 +126,12 @@ void h2d_module_report_write(struct h2d_json *j, const char *key,
 	text(j, "build_id", r->build_id, none);
 	text(j, "compiler", r->compiler, none);
 	h2d_json_string(j, "origin", h2d_module_origin_name(r->origin));
-	h2d_json_bool(j, "in_tree", r->in_tree);
-	h2d_json_bool(j, "signed", r->is_signed);
-	text(j, "signer", r->signer, r->is_signed ? none : "it is not signed");
-	h2d_json_bool(j, "btf", r->has_btf);
-	h2d_json_bool(j, "symbols", r->has_symbols);
-	h2d_json_string(j, "compression", r->compression);
+	mark(j, "in_tree", r->in_tree, told);
+	mark(j, "signed", r->is_signed, told);
+	text(j, "signer", r->signer, r->is_signed || !told ? none : "it is not signed");
+	mark(j, "btf", r->has_btf, told);
+	mark(j, "symbols", r->has_symbols, told);
+	text(j, "compression", r->compression, untold);
 	h2d_module_report_write_verdict(j, r);
 	h2d_json_object_end(j);
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -200,6 +201,17 @@ int h2d_hostfs_open(const char *root, const char *path, FILE **out)
 	err = -errno;
 	close(fd);
 	return err;
+}
+
+bool h2d_hostfs_exists(const char *root, const char *path)
+{
+	int fd = open_at(root, path, O_RDONLY);
+	struct stat st;
+	bool good = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode);
+
+	if (fd >= 0)
+		close(fd);
+	return good;
 }
 
 int h2d_hostfs_u64(const char *root, const char *path, uint64_t *out)

@@ -35,6 +35,9 @@ int h2d_hostfs_read_all(const char *root, const char *path, size_t max, char **t
 /** Open a text to read it line by line; close it with fclose(). What is read that way is not
  *  shown to an observer; see h2d_hostfs_note(). @return 0 or negative errno */
 int h2d_hostfs_open(const char *root, const char *path, FILE **out);
+/** Whether a regular file is there that may be read. An observer is not shown it: of what was
+ * not read a capture holds nothing. */
+bool h2d_hostfs_exists(const char *root, const char *path);
 /** Read an unsigned number (decimal, or hexadecimal after "0x"). @return 0 or negative errno;
  *  -EINVAL when the file holds something else. */
 int h2d_hostfs_u64(const char *root, const char *path, uint64_t *out);

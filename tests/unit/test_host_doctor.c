@@ -53,6 +53,7 @@ static void process(const char *permissions, uint64_t anonymous_bytes, char **wo
 		.begin = 1 << 20,
 		.end = (1 << 20) + (UINT64_C(8) << 30),
 		.anonymous_bytes = anonymous_bytes,
+		.seen = H2D_SMAPS_ANONYMOUS,
 	};
 	memcpy(mapping.permissions, permissions, 5);
 	facts.have_process = facts.asked_for_process = true;
@@ -74,7 +75,7 @@ static void process(const char *permissions, uint64_t anonymous_bytes, char **wo
 	if (h2d_mapping_is_writable(&mapping))
 		facts.process.writable = facts.process.checkpoints;
 	if (h2d_mapping_is_copied(&facts.process, &mapping)) {
-		facts.process.copied = facts.process.writable;
+		facts.process.copied = facts.process.checkpoints;
 		facts.process.copied.anonymous_bytes = anonymous_bytes;
 	}
 }
@@ -176,9 +177,13 @@ static void copies_and_their_cure(void)
 	CHECK(!strstr(f->line, "Run:") && f->action[0]);
 	facts.process.runtimes = 0;
 
-	/* A few pages count when somebody asked, and are no news otherwise. */
+	/* A few pages are nobody's, unless more come; not asked for they are no news. */
 	process("rw-p", 4096, NULL, 0);
+	CHECK_STR(judge()->id, "few_copied");
+	CHECK_EQ(judge()->status, H2D_DOCTOR_UNKNOWN);
+	facts.trend.anon_delta_bytes = 1 << 20;
 	CHECK_STR(judge()->id, "copied");
+	facts.trend.anon_delta_bytes = 0;
 	facts.asked_for_process = false;
 	CHECK_STR(judge()->id, "kernel_well");
 
@@ -188,6 +193,123 @@ static void copies_and_their_cure(void)
 	facts.memory.group_limit_bytes.known = true;
 	facts.memory.group_limit_bytes.value = UINT64_C(4) << 30;
 	CHECK_STR(judge()->id, "will_not_fit");
+}
+
+/* Pages that were written before the mapping was made read-only are copies all the same. */
+static void copies_that_are_read_only_now(void)
+{
+	const struct h2d_finding *f;
+
+	amd(H2D_STALL_NO, H2D_CONFIDENCE_HIGH);
+	process("r--p", 5 << 20, NULL, 0);
+	facts.trend.progress = H2D_PROGRESS_STILL;
+	facts.trend.state = 'S';
+	f = judge();
+	CHECK_STR(f->id, "copied");
+	CHECK(says(f, "has copied its checkpoint into anonymous memory: 5.00 MiB"));
+	CHECK(says(f, "hold pages that were written while they were writable: 5.00 MiB"));
+	CHECK(says(f, "The mapping was writable"));
+	/* The bug's windows came with those writes. */
+	amd(H2D_STALL_YES, H2D_CONFIDENCE_HIGH);
+	process("r--p", 5 << 20, NULL, 0);
+	CHECK_STR(judge()->id, "stall");
+	process("rw-p", 5 << 20, NULL, 0);
+	facts.kernel.stall = H2D_STALL_NO;
+	facts.trend.progress = H2D_PROGRESS_MOVING;
+	CHECK(says(judge(), "copies its checkpoint into anonymous memory while it loads"));
+}
+
+/* What cannot be told is not cleared. */
+static void copies_that_cannot_be_told(void)
+{
+	const struct h2d_finding *f;
+
+	amd(H2D_STALL_NO, H2D_CONFIDENCE_HIGH);
+	process("rw-p", 5 << 20, NULL, 0);
+	facts.process.files->checkpoint = false;
+	facts.process.files->content_known = false;
+	facts.process.files->named_like_one = true;
+	snprintf(facts.process.files->why, sizeof(facts.process.files->why), "it is deleted");
+	facts.process.copied.mapping_count = facts.process.checkpoint_count = 0;
+	f = judge();
+	CHECK_STR(f->id, "copies_unknown");
+	CHECK_EQ(f->status, H2D_DOCTOR_UNKNOWN);
+	CHECK(says(f, "it is deleted"));
+	/* Beside a checkpoint that is mapped read-only it is no safer. */
+	facts.kernel.stall = H2D_STALL_YES;
+	facts.process.checkpoint_count = 1;
+	facts.process.writable.mapping_count = 0;
+	CHECK_STR(judge()->id, "stall");
+
+	/* Nobody wrote there. */
+	amd(H2D_STALL_NO, H2D_CONFIDENCE_HIGH);
+	process("rw-p", 0, NULL, 0);
+	facts.process.files->named_like_one = true;
+	CHECK_STR(judge()->id, "process_well");
+
+	process("rw-p", 0, NULL, 0);
+	facts.process.mappings->seen = 0;
+	facts.process.only_maps = true;
+	CHECK_STR(judge()->id, "copies_unknown");
+	CHECK(!says(judge(), "0 B copied"));
+	process("rw-p", 0, NULL, 0);
+	facts.process.cut = true;
+	CHECK_STR(judge()->id, "copies_unknown");
+	facts.trend.progress = H2D_PROGRESS_SLOW;
+	CHECK_STR(judge()->id, "slow");
+	CHECK(!says(judge(), "none of the known causes"));
+	process("rw-p", 0, NULL, 0);
+	facts.process.state = 'Z';
+	facts.trend.progress = H2D_PROGRESS_UNKNOWN;
+	CHECK_STR(judge()->id, "copies_unknown");
+}
+
+/* A first thread that sleeps or computes may wait for one that hangs. */
+static void a_worker_hangs(void)
+{
+	amd(H2D_STALL_NO, H2D_CONFIDENCE_HIGH);
+	process("r--p", 0, NULL, 0);
+	facts.trend.elapsed_ns = 1500000000;
+	facts.trend.progress = H2D_PROGRESS_STILL;
+	facts.trend.state = 'S';
+	CHECK_STR(judge()->id, "process_well");
+	facts.trend.threads_stuck = 2;
+	CHECK_STR(judge()->id, "still");
+	CHECK_EQ(judge()->status, H2D_DOCTOR_UNKNOWN);
+	CHECK(says(judge(), "2 of its threads wait in the kernel"));
+	facts.trend.progress = H2D_PROGRESS_BUSY;
+	CHECK_STR(judge()->id, "still");
+	facts.trend.progress = H2D_PROGRESS_MOVING;
+	CHECK_STR(judge()->id, "process_well");
+}
+
+/* The log names no process: only one that maps more than the limit can be it. */
+static void whose_the_svm_limit_is(void)
+{
+	const struct h2d_finding *f;
+
+	amd(H2D_STALL_NO, H2D_CONFIDENCE_HIGH);
+	snprintf(facts.machine.svm_limit, sizeof(facts.machine.svm_limit),
+		 "amdgpu: SVM mapping failed, exceeds resident system memory limit");
+	facts.machine.ttm_limit_bytes = (struct h2d_known_u64){true, UINT64_C(16) << 30};
+	f = judge();
+	CHECK_STR(f->id, "svm_limit");
+	CHECK_EQ(f->confidence, H2D_CONFIDENCE_MEDIUM);
+	CHECK(says(f, "of some program"));
+	process("r--p", 0, NULL, 0);
+	CHECK_STR(judge()->id, "process_well");
+	f = &diagnosis.findings[diagnosis.count - 1];
+	CHECK_STR(f->id, "svm_limit");
+	CHECK_EQ(f->status, H2D_DOCTOR_UNKNOWN);
+	CHECK_EQ(f->confidence, H2D_CONFIDENCE_LOW);
+	facts.machine.ttm_limit_bytes.value = UINT64_C(4) << 30;
+	f = judge();
+	CHECK_STR(f->id, "svm_limit");
+	CHECK_EQ(f->confidence, H2D_CONFIDENCE_HIGH);
+	CHECK(says(f, "refuses to map a checkpoint"));
+	/* Nothing is known of the limit. */
+	facts.machine.ttm_limit_bytes.known = false;
+	CHECK_STR(judge()->id, "process_well");
 }
 
 static void nothing_is_said_of_what_was_not_seen(void)
@@ -309,6 +431,10 @@ int main(void)
 	RUN(a_version_proves_nothing);
 	RUN(a_read_only_mapping_is_out_of_reach);
 	RUN(copies_and_their_cure);
+	RUN(copies_that_are_read_only_now);
+	RUN(copies_that_cannot_be_told);
+	RUN(a_worker_hangs);
+	RUN(whose_the_svm_limit_is);
 	RUN(nothing_is_said_of_what_was_not_seen);
 	RUN(only_what_is_late_hangs);
 	RUN(a_clean_measurement);

@@ -239,10 +239,23 @@ static void nothing_private_stays(void)
 	NOTE("/sys/fs/cgroup/memory.max", "3\n");
 	NOTE("/proc/driver/nvidia/gpus/0000:01:00.0/information",
 	     "Model: \t NVIDIA GB10\nGPU UUID: SECRET\n");
+	NOTE("/proc/9/stat", "9 (python-SECRET-ac) R 1\n");
+	NOTE("/proc/9/task/10/stat", "10 (VLLM::SECRET) D 1\n");
+	NOTE("/proc/9/smaps", "a000-b000 rw-p 0 00:00 0   [anon:SECRET/SECRET]\n"
+			      "b000-c000 rw-p 0 00:00 0   [heap]\n"
+			      "c000-d000 rw-s 0 00:01 5   /memfd:SECRET (deleted)\n"
+			      "d000-e000 rw-s 0 00:01 5   [anon_shmem:SECRET]\n");
+	NOTE("/proc/cpuinfo", "processor\t: 0\nSerial\t\t: SECRET\nModel\t\t: A board\n");
+	NOTE("/sys/class/kfd/kfd/topology/nodes/1/properties",
+	     "cpu_cores_count 16\nsimd_count 80\nunique_id SECRET\nlocation_id 50176\n"
+	     "gfx_target_version 110501\n");
+	NOTE("/sys/module/amdgpu/parameters/firmware_dir", "SECRET\n");
+	NOTE("/sys/module/amdgpu/parameters/noretry", "-1\n");
+	NOTE("/sys/module/amdgpu/parameters/sched_jobs", "32 SECRET\n");
 	h2d_record_stop();
 	NOTE("/not/observed", "any more");
 	CHECK_EQ(h2d_redact(&r, s), 0);
-	CHECK_EQ(r.count, 14);
+	CHECK_EQ(r.count, 22);
 	for (size_t i = 0; i < r.count; i++) {
 		item = &r.items[i];
 		CHECK(!strstr(item->path, "SECRET"));
@@ -265,11 +278,31 @@ static void nothing_private_stays(void)
 	CHECK(item && !strcmp(item->data, "4:memory:/g/g\n0::/\n"));
 	CHECK(h2d_record_find(&r, H2D_HOSTFS_TEXT,
 			      "/sys/fs/cgroup/memory/g/g/memory.limit_in_bytes"));
-	CHECK(h2d_record_find(&r, H2D_HOSTFS_TEXT, "/sys/fs/cgroup/g/memory.max"));
+	/* Two groups of one depth stay two. */
+	CHECK(h2d_record_find(&r, H2D_HOSTFS_TEXT, "/sys/fs/cgroup/g1/memory.max"));
+	item = h2d_record_find(&r, H2D_HOSTFS_TEXT, "/proc/7/cgroup");
+	CHECK(item && !strcmp(item->data, "0::/g1/g1\n"));
 	CHECK(h2d_record_find(&r, H2D_HOSTFS_TEXT, "/sys/fs/cgroup/memory.max"));
 	item = h2d_record_find(&r, H2D_HOSTFS_TEXT,
 			       "/proc/driver/nvidia/gpus/0000:01:00.0/information");
 	CHECK(item && !strcmp(item->data, "Model: \t NVIDIA GB10\n"));
+	item = h2d_record_find(&r, H2D_HOSTFS_TEXT, "/proc/9/stat");
+	CHECK(item && !strcmp(item->data, "9 (process) R 1\n"));
+	item = h2d_record_find(&r, H2D_HOSTFS_TEXT, "/proc/9/task/10/stat");
+	CHECK(item && !strcmp(item->data, "10 (VLLM) D 1\n"));
+	item = h2d_record_find(&r, H2D_HOSTFS_TEXT, "/proc/9/smaps");
+	CHECK(item && !strcmp(item->data, "a000-b000 rw-p 0 00:00 0   [anon:redacted]\n"
+					  "b000-c000 rw-p 0 00:00 0   [heap]\n"
+					  "c000-d000 rw-s 0 00:01 5   /memfd:redacted\n"
+					  "d000-e000 rw-s 0 00:01 5   [anon:redacted]\n"));
+	item = h2d_record_find(&r, H2D_HOSTFS_TEXT, "/proc/cpuinfo");
+	CHECK(item && !strcmp(item->data, "processor\t: 0\nModel\t\t: A board\n"));
+	item = h2d_record_find(&r, H2D_HOSTFS_TEXT,
+			       "/sys/class/kfd/kfd/topology/nodes/1/properties");
+	CHECK(item && !strcmp(item->data, "cpu_cores_count 16\nsimd_count 80\n"
+					  "gfx_target_version 110501\n"));
+	item = h2d_record_find(&r, H2D_HOSTFS_TEXT, "/sys/module/amdgpu/parameters/noretry");
+	CHECK(item && !strcmp(item->data, "-1\n"));
 	h2d_record_free(&r);
 	h2d_switches_close(s);
 }

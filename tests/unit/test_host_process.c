@@ -4,13 +4,17 @@
  * program copies, nothing for what it only reads. */
 #include <errno.h>
 #include <grp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "host/process.h"
+#include "host/sample.h"
+#include "host/task.h"
 #include "scratch.h"
 #include "test.h"
 
@@ -140,6 +144,37 @@ static void writable_but_unwritten(void)
 	CHECK_EQ(self.copied.mapping_count, 0);
 	h2d_process_free(&self);
 	munmap(p, FILE_BYTES);
+}
+
+/* mprotect() undoes no copy; a mapping that was never written stays innocent. */
+static void made_read_only_since(void)
+{
+	const char *path = checkpoint("ro-since", true);
+	unsigned char *p = map(path, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	unsigned char *q = map(path, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	const struct h2d_file_mapping *m;
+	struct h2d_process self;
+
+	REQUIRE(p && q);
+	write_pages(p, 3, 5);
+	read_pages(q, 0, FILE_BYTES / page);
+	CHECK_EQ(mprotect(p, FILE_BYTES, PROT_READ), 0);
+	CHECK_EQ(mprotect(q, FILE_BYTES, PROT_READ), 0);
+	CHECK_EQ(h2d_process_read(NULL, getpid(), &scratch_log, &self), 0);
+	m = find(&self, p);
+	REQUIRE(m);
+	CHECK_STR(m->permissions, "r--p");
+	CHECK(h2d_mapping_is_copied(&self, m));
+	m = find(&self, q);
+	REQUIRE(m);
+	CHECK(!h2d_mapping_is_copied(&self, m));
+	CHECK_EQ(self.writable.mapping_count, 0);
+	CHECK_EQ(self.copied.mapping_count, 1);
+	CHECK_EQ(self.copied.anonymous_bytes, 5 * page);
+	CHECK(!h2d_process_unknown(&self));
+	h2d_process_free(&self);
+	munmap(p, FILE_BYTES);
+	munmap(q, FILE_BYTES);
 }
 
 static void shared_is_not_blamed(void)
@@ -275,6 +310,7 @@ static void a_child_and_its_end(void)
 		if (!found)
 			break;
 		status = p.state;
+		CHECK(status != 'Z' || strstr(h2d_process_unknown(&p), "zombie"));
 		h2d_process_free(&p);
 		p.state = (char)status;
 		usleep(1000);
@@ -284,6 +320,139 @@ static void a_child_and_its_end(void)
 	CHECK_EQ(h2d_process_read(NULL, pid, &scratch_log, &p), H2D_E_NOT_FOUND);
 	CHECK(scratch_logged("no process"));
 	h2d_process_free(&p);
+}
+
+/* ---- threads ---- */
+
+struct threaded {
+	const char *path;
+	int ready;
+};
+
+static void *map_write_wait(void *arg)
+{
+	struct threaded *t = arg;
+	char c = (char)map_and_write((void *)(uintptr_t)t->path);
+
+	while (write(t->ready, &c, 1) == 1)
+		pause();
+	return NULL;
+}
+
+static int hold(void *arg)
+{
+	while (syscall(SYS_ppoll, NULL, 0, NULL, NULL) < 0)
+		;
+	return arg != NULL;
+}
+
+/* Waits in state D until the child that has its memory lets go of it. As vfork() does, which
+ * ThreadSanitizer makes a fork(). */
+static void *wait_in_kernel(void *arg)
+{
+	static _Alignas(64) char stack[64 << 10];
+
+	clone(hold, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+	return arg;
+}
+
+/* A child of its own group, with a thread that works, one that may hang, and a first one that
+ * ends or waits. */
+static pid_t threads(const char *path, bool hang, bool first_ends)
+{
+	int ready[2];
+	char c = 1;
+	pid_t pid;
+
+	if (pipe(ready))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		struct threaded t = {path, ready[1]};
+		pthread_t id;
+
+		setpgid(0, 0);
+		if (hang && pthread_create(&id, NULL, wait_in_kernel, &t))
+			_exit(1);
+		if (pthread_create(&id, NULL, map_write_wait, &t))
+			_exit(1);
+		if (first_ends)
+			pthread_exit(NULL);
+		pthread_join(id, NULL);
+		_exit(0);
+	}
+	close(ready[1]);
+	if (read(ready[0], &c, 1) != 1 || c) {
+		kill(-pid, SIGKILL);
+		pid = -1;
+	}
+	close(ready[0]);
+	return pid;
+}
+
+static void end_threads(pid_t pid)
+{
+	kill(-pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* Of a process whose first thread has ended, /proc/PID tells no memory. */
+static void the_first_thread_has_ended(void)
+{
+	char path[256], stat[64], state = 0;
+	struct h2d_sample sample;
+	struct h2d_process p;
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s", checkpoint("leaderless", true));
+	pid = threads(path, false, true);
+	REQUIRE(pid > 0);
+	snprintf(stat, sizeof(stat), "/proc/%d/stat", pid);
+	for (int i = 0; i < 5000 && state != 'Z'; i++) {
+		state = h2d_task_state(NULL, stat);
+		usleep(1000);
+	}
+	CHECK_EQ(state, 'Z');
+	CHECK_EQ(h2d_process_read(NULL, pid, &scratch_log, &p), 0);
+	CHECK(p.task != pid && p.state != 'Z');
+	CHECK_EQ(p.copied.anonymous_bytes, 9 * page);
+	CHECK(!p.exited && !h2d_process_unknown(&p));
+	h2d_sample_take(NULL, pid, &sample);
+	CHECK(!sample.gone && sample.rss_anon_bytes.known);
+	CHECK_EQ(sample.start_ticks, p.start_ticks);
+	/* Another process that had this number before is not the one that was watched. */
+	h2d_sample_must_be(&sample, p.start_ticks);
+	CHECK(!sample.gone);
+	h2d_sample_must_be(&sample, p.start_ticks + 1);
+	CHECK(sample.gone);
+	h2d_process_free(&p);
+	end_threads(pid);
+}
+
+static void a_worker_hangs(void)
+{
+	struct h2d_sample samples[2];
+	struct h2d_trend trend;
+	char path[256];
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s", checkpoint("worker", true));
+	pid = threads(path, true, false);
+	REQUIRE(pid > 0);
+	for (int i = 0; i < 2000; i++) {
+		h2d_sample_take(NULL, pid, &samples[0]);
+		if (samples[0].threads_in_kernel)
+			break;
+		usleep(1000);
+	}
+	usleep(20000);
+	h2d_sample_take(NULL, pid, &samples[1]);
+	CHECK(samples[1].thread_states_known);
+	CHECK_EQ(samples[1].threads_in_kernel, 1);
+	CHECK(samples[1].state != 'D');
+	h2d_trend_of(samples, 2, &trend);
+	CHECK_EQ(trend.threads_stuck, 1);
+	end_threads(pid);
 }
 
 /* It may end at any moment: an answer or a clear no, never a crash or a hang. */
@@ -403,10 +572,13 @@ int main(void)
 	RUN(mapped_as_pytorch_does);
 	RUN(read_only_is_not_blamed);
 	RUN(writable_but_unwritten);
+	RUN(made_read_only_since);
 	RUN(shared_is_not_blamed);
 	RUN(deleted_and_replaced);
 	RUN(other_content_is_none);
 	RUN(a_child_and_its_end);
+	RUN(the_first_thread_has_ended);
+	RUN(a_worker_hangs);
 	RUN(ends_while_looked_at);
 	RUN(of_another_user);
 	RUN(in_another_namespace);
