@@ -30,6 +30,7 @@ __attribute__((constructor)) static void begin(void)
 	ro_resolve();
 	ro_resolve_io();
 	ro_init();
+	ro_resolve_exec();
 	ro_signals_inherit();
 	pthread_atfork(ro_fork_prepare, ro_fork_parent, ro_fork_child);
 	at_quick_exit(ro_end);

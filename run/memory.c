@@ -10,6 +10,7 @@
 #include "run/glob.h"
 #include "run/keep.h"
 #include "run/memory.h"
+#include "run/signals.h"
 #include "run/sys.h"
 
 /* Newer than some headers. */
@@ -165,6 +166,7 @@ static bool keep(const struct candidate *c, void **result, void *addr, size_t by
 		atomic_fetch_add(&ro.state->refused_handler_count, 1);
 		goto out;
 	}
+	before = ro_signals_adopt(before);
 	if (!ro_table_reserve(&ro.table, 3)) {
 		atomic_fetch_add(&ro.state->refused_memory_count, 1);
 		goto out;
