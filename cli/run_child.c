@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,47 +53,98 @@ static void ended(int status, struct h2d_run_outcome *o)
 	o->status = o->signal_number ? H2D_RUN_SIGNAL + o->signal_number : WEXITSTATUS(status);
 }
 
-/* A command stopped from the terminal takes us with it, so that the shell sees the job stop. */
-static void stopped(int signal_number)
+/* A command may tidy up before it stops; one that has not stopped by then ignored the signal.
+ */
+#define TIDY_UP_NS 10000000000ull
+
+/* When a stop of the command is ours too, so that the shell sees the job stop. */
+struct stops {
+	bool command;	   /* it is stopped */
+	uint64_t asked_ns; /* when we got a SIGTSTP of our own, or 0 */
+};
+
+/* Whether the command has the terminal for a group of its own, as a shell in it would: the keys
+ * of the terminal do not reach us then. */
+static bool has_terminal(pid_t command)
 {
-	if (signal_number == SIGTSTP || signal_number == SIGTTIN || signal_number == SIGTTOU)
-		kill(getpid(), SIGSTOP);
+	pid_t group = getpgid(command), front = -1;
+	int fd = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+
+	if (fd >= 0) {
+		front = tcgetpgrp(fd);
+		close(fd);
+	}
+	return group > 0 && group == front && group != getpgrp();
+}
+
+/* With the command, if both were asked, in either order. Stopped by somebody for itself alone,
+ * it will be continued alone, and nobody would continue us. */
+static void stop_too(struct stops *s)
+{
+	if (!s->command || !s->asked_ns || h2d_now_ns() - s->asked_ns > TIDY_UP_NS)
+		return;
+	s->asked_ns = 0;
+	kill(getpid(), SIGSTOP);
+}
+
+static void stopped(struct stops *s, int signal_number, pid_t command)
+{
+	s->command = true;
+	if (signal_number != SIGSTOP && has_terminal(command))
+		s->asked_ns = h2d_now_ns();
+	stop_too(s);
 }
 
 /* Everything that changed. As process 1 of a container we inherit others' children too.
  * @return 1 when the command has ended, 0, or a negative errno */
-static int reap(struct h2d_run_outcome *o)
+static int reap(struct stops *s, struct h2d_run_outcome *o)
 {
 	int status;
 	pid_t got;
 
-	while ((got = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+	while ((got = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
 		if (got != o->pid)
 			continue;
-		if (!WIFSTOPPED(status)) {
+		if (WIFSTOPPED(status)) {
+			stopped(s, WSTOPSIG(status), o->pid);
+		} else if (WIFCONTINUED(status)) {
+			s->command = false;
+		} else {
 			ended(status, o);
 			return 1;
 		}
-		stopped(WSTOPSIG(status));
 	}
 	return got < 0 && errno != EINTR ? -errno : 0;
 }
 
+/* What a process sent to us, with what it sent along. */
+static void pass_on(pid_t command, siginfo_t *info)
+{
+	if (info->si_code != SI_QUEUE ||
+	    syscall(SYS_rt_sigqueueinfo, command, info->si_signo, info))
+		kill(command, info->si_signo);
+}
+
 static int watch(const sigset_t *set, struct h2d_run_outcome *o)
 {
+	struct stops stops = {0};
+
 	for (;;) {
 		siginfo_t info;
-		int rc = reap(o);
+		int rc = reap(&stops, o);
 
 		if (rc)
 			return rc > 0 ? 0 : rc;
 		if (sigwaitinfo(set, &info) < 0)
 			continue;
+		if (info.si_signo == SIGTSTP || info.si_signo == SIGCONT)
+			stops.asked_ns = info.si_signo == SIGTSTP ? h2d_now_ns() : 0;
+		stop_too(&stops);
 		/* What the terminal sends goes to the whole foreground group, the command
 		 * included; only what a process sent to us is for us to pass on. */
 		if (info.si_signo != SIGCHLD && info.si_code <= 0 && info.si_pid != o->pid &&
 		    info.si_pid != getpid())
-			kill(o->pid, info.si_signo);
+			pass_on(o->pid, &info);
 	}
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which pages were written: those of our private file mappings that are anonymous or swapped,
  * by /proc/self/pagemap (Documentation/admin-guide/mm/pagemap.rst: bit 63 present, 62 swapped,
- * 61 page of a file). Only opened pieces are looked at, since only there can one be. */
+ * 61 page of a file, 56 mapped by this process alone). Only opened pieces are looked at, since
+ * only there can one be. */
 #include "run/keep.h"
 #include "run/sys.h"
 
@@ -10,8 +11,18 @@ enum { ENTRIES = 2048 };
 #define PRESENT (1ull << 63)
 #define SWAPPED (1ull << 62)
 #define OF_FILE (1ull << 61)
+#define ALONE	(1ull << 56)
 
-static bool written_pages(int fd, struct ro_span part, uint64_t *pages)
+/* A page that the parent wrote before it forked is still the parent's too. A swapped one does
+ * not tell, and counts. */
+static bool written(uint64_t entry, bool inherited)
+{
+	if (!(entry & (PRESENT | SWAPPED)) || entry & OF_FILE)
+		return false;
+	return !inherited || entry & (ALONE | SWAPPED);
+}
+
+static bool written_pages(int fd, struct ro_span part, bool inherited, uint64_t *pages)
 {
 	/* Not on the stack, which may be a signal's; under the lock. */
 	static uint64_t entry[ENTRIES];
@@ -27,7 +38,7 @@ static bool written_pages(int fd, struct ro_span part, uint64_t *pages)
 		if (got < 8)
 			return false;
 		for (long i = 0; i < got / 8; i++)
-			*pages += entry[i] & (PRESENT | SWAPPED) && !(entry[i] & OF_FILE);
+			*pages += written(entry[i], inherited);
 		at += (uintptr_t)(got / 8) * ro.page_bytes;
 	}
 	return true;
@@ -57,7 +68,7 @@ void ro_count_written_locked(struct ro_span range, int sign)
 			if (fd < 0)
 				return;
 		}
-		if (!written_pages(fd, part, &pages))
+		if (!written_pages(fd, part, p->mapping->inherited, &pages))
 			break;
 		atomic_fetch_add(&p->mapping->record->written_page_count,
 				 (uint64_t)sign * pages);

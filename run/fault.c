@@ -73,16 +73,14 @@ static void die(siginfo_t *info)
 }
 
 /* The program's handler runs with the mask that the kernel would have set, except that SIGSEGV
- * is not blocked: a write of its own to a kept range must come through. That it would be
- * blocked is carried in the mask by another signal, so that siglongjmp() out of the handler
- * ends it too. */
+ * is not blocked: a write of its own to a kept range must come through. */
 static void call(const struct ro_action *action, int sig, siginfo_t *info, ucontext_t *context)
 {
 	void (*handler)(int, siginfo_t *, void *);
 	ro_signals mask;
 
 	memcpy(&mask, &context->uc_sigmask, sizeof(mask));
-	mask |= action->mask;
+	mask |= ro_signals_real(action->mask);
 	if (!(action->flags & (int)SA_NODEFER))
 		mask |= RO_SIGNAL(RO_CARRIER);
 	mask &= ~RO_SIGNAL(SIGSEGV);
@@ -92,11 +90,17 @@ static void call(const struct ro_action *action, int sig, siginfo_t *info, ucont
 	ro_signals_block();
 	memcpy(&mask, &context->uc_sigmask, sizeof(mask));
 	if (mask & RO_SIGNAL(SIGSEGV)) {
-		mask &= ~RO_SIGNAL(SIGSEGV);
+		mask = ro_signals_adopt(mask);
 		memcpy(&context->uc_sigmask, &mask, sizeof(mask));
 	}
-	if (!(mask & RO_SIGNAL(RO_CARRIER)))
-		ro_signals_send_pending();
+	ro_signals_send_pending(mask);
+}
+
+/* Told to the program when it is no longer blocked. */
+static void hold_back(const siginfo_t *info)
+{
+	ro_thread.pending_pid = (int)syscall(SYS_getpid);
+	ro_thread.info = *info;
 }
 
 static void on_fault(int sig, siginfo_t *info, void *context)
@@ -105,7 +109,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 	struct ro_action action;
 	ro_signals interrupted;
 	int saved = errno;
-	bool sent = sent_by_somebody(info), nested;
+	bool sent = sent_by_somebody(info);
 
 	if (info->si_code == SEGV_ACCERR && ro_arch_wrote(uc) &&
 	    answer((uintptr_t)info->si_addr)) {
@@ -113,12 +117,11 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 		return;
 	}
 	memcpy(&interrupted, &uc->uc_sigmask, sizeof(interrupted));
-	nested = interrupted & RO_SIGNAL(RO_CARRIER);
-	if (sent && (ro_thread.blocked || nested)) {
-		ro_thread.pending = true;
-		ro_thread.info = *info;
-	} else if (nested) {
-		die(info);
+	if (interrupted & RO_SIGNAL(RO_CARRIER)) {
+		if (sent)
+			hold_back(info);
+		else
+			die(info);
 	} else {
 		action = take_action();
 		if (action.handler == (void *)SIG_DFL ||
@@ -135,11 +138,16 @@ void ro_signals_send(const siginfo_t *info)
 	syscall(SYS_rt_tgsigqueueinfo, syscall(SYS_getpid), syscall(SYS_gettid), SIGSEGV, info);
 }
 
-void ro_signals_send_pending(void)
+void ro_signals_send_pending(ro_signals mask)
 {
-	if (!ro_thread.pending || ro_thread.blocked)
+	int pid = ro_thread.pending_pid;
+
+	if (!pid || mask & RO_SIGNAL(RO_CARRIER))
 		return;
-	ro_thread.pending = false;
+	/* A child of fork() inherits none, and one of vfork() sees its parent's. */
+	if (pid != (int)syscall(SYS_getpid))
+		return;
+	ro_thread.pending_pid = 0;
 	ro_signals_send(&ro_thread.info);
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +21,30 @@ void ro_resolve(void)
 
 static void (*next_exit)(int);
 
+typedef void handler_fn(void);
+typedef int register_fn(handler_fn *prepare, handler_fn *parent, handler_fn *child, void *dso);
+
+/* What pthread_atfork() is, in every library that was linked with it. The handler that was
+ * registered first is the last before fork() and the first after it. It must be ours, which
+ * takes the lock: the others take locks of their own, whose holders may be waiting for it. The
+ * constructors of the libraries that a program is linked with run before ours. */
+register_fn __register_atfork;
+RO_PUBLIC int __register_atfork(handler_fn *prepare, handler_fn *parent, handler_fn *child,
+				void *dso)
+{
+	static _Atomic bool registered;
+	register_fn *next;
+	void *p = ro_next("__register_atfork");
+
+	if (!p)
+		return ENOMEM;
+	memcpy(&next, &p, sizeof(next));
+	/* Of this object, which is never unloaded. */
+	if (!atomic_exchange(&registered, true))
+		next(ro_fork_prepare, ro_fork_parent, ro_fork_child, NULL);
+	return prepare || parent || child ? next(prepare, parent, child, dso) : 0;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	void *p = ro_next("_exit");
@@ -30,8 +53,9 @@ __attribute__((constructor)) static void begin(void)
 	ro_resolve();
 	ro_resolve_io();
 	ro_init();
+	ro_resolve_exec();
 	ro_signals_inherit();
-	pthread_atfork(ro_fork_prepare, ro_fork_parent, ro_fork_child);
+	__register_atfork(NULL, NULL, NULL, NULL);
 	at_quick_exit(ro_end);
 }
 

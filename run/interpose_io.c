@@ -9,7 +9,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -76,9 +75,7 @@ int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 	X(pselect)                                                                             \
 	X(epoll_pwait)                                                                         \
 	X(epoll_pwait2)                                                                        \
-	X(sigsuspend)                                                                          \
-	X(posix_spawn)                                                                         \
-	X(posix_spawnp)
+	X(sigsuspend)
 
 #define FIELD(name) __typeof__(name) *name;
 
@@ -130,10 +127,12 @@ static void open_vector(const struct iovec *v, long n)
 		open_bytes(v[i].iov_base, v[i].iov_len);
 }
 
-static void open_message(const struct msghdr *m)
+/* The head too: its lengths and flags are written. */
+static void open_message(struct msghdr *m, size_t head_bytes)
 {
 	if (!ro.handling || !ro_readable(m, sizeof(*m)))
 		return;
+	open_bytes(m, head_bytes);
 	open_vector(m->msg_iov, m->msg_iovlen <= IOV_MAX ? (long)m->msg_iovlen : 0);
 	open_bytes(m->msg_control, m->msg_controllen);
 	open_bytes(m->msg_name, m->msg_namelen);
@@ -223,10 +222,20 @@ RO_PUBLIC ssize_t __recv_chk(int fd, void *buf, size_t bytes, size_t room, int f
 	return NEXT(__recv_chk)(fd, buf, bytes, room, flags);
 }
 
+/* Who sent it, in no more bytes than an address has. */
+static void open_sender(struct sockaddr *from, socklen_t *length)
+{
+	if (!from || !length)
+		return;
+	open_bytes(from, sizeof(struct sockaddr_storage));
+	open_bytes(length, sizeof(*length));
+}
+
 RO_PUBLIC ssize_t recvfrom(int fd, void *buf, size_t bytes, int flags, struct sockaddr *from,
 			   socklen_t *length)
 {
 	open_bytes(buf, bytes);
+	open_sender(from, length);
 	return NEXT(recvfrom)(fd, buf, bytes, flags, from, length);
 }
 
@@ -234,12 +243,13 @@ RO_PUBLIC ssize_t __recvfrom_chk(int fd, void *buf, size_t bytes, size_t room, i
 				 struct sockaddr *from, socklen_t *length)
 {
 	open_bytes(buf, bytes);
+	open_sender(from, length);
 	return NEXT(__recvfrom_chk)(fd, buf, bytes, room, flags, from, length);
 }
 
 RO_PUBLIC ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
-	open_message(m);
+	open_message(m, sizeof(*m));
 	return NEXT(recvmsg)(fd, m, flags);
 }
 
@@ -247,7 +257,9 @@ RO_PUBLIC int recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags,
 		       struct timespec *timeout)
 {
 	for (unsigned i = 0; ro.handling && m && i < n && i < IOV_MAX; i++)
-		open_message(&m[i].msg_hdr);
+		open_message(&m[i].msg_hdr, sizeof(m[i]));
+	if (timeout)
+		open_bytes(timeout, sizeof(*timeout));
 	return NEXT(recvmmsg)(fd, m, n, flags, timeout);
 }
 
@@ -326,25 +338,6 @@ RO_PUBLIC void setbuffer(FILE *f, char *buf, size_t bytes)
 RO_PUBLIC void setbuf(FILE *f, char *buf)
 {
 	setbuffer(f, buf, BUFSIZ);
-}
-
-/* The C library writes the number with every signal blocked. */
-RO_PUBLIC int posix_spawn(pid_t *pid, const char *path,
-			  const posix_spawn_file_actions_t *actions,
-			  const posix_spawnattr_t *attributes, char *const argv[],
-			  char *const envp[])
-{
-	open_bytes(pid, sizeof(*pid));
-	return NEXT(posix_spawn)(pid, path, actions, attributes, argv, envp);
-}
-
-RO_PUBLIC int posix_spawnp(pid_t *pid, const char *file,
-			   const posix_spawn_file_actions_t *actions,
-			   const posix_spawnattr_t *attributes, char *const argv[],
-			   char *const envp[])
-{
-	open_bytes(pid, sizeof(*pid));
-	return NEXT(posix_spawnp)(pid, file, actions, attributes, argv, envp);
 }
 
 /* ---- waits that change the signal mask: never to one with SIGSEGV in it */

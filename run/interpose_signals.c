@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 
@@ -133,6 +134,25 @@ RO_PUBLIC int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 	if (rc)
 		errno = rc;
 	return rc ? -1 : 0;
+}
+
+/* What a new thread begins with. */
+int pthread_attr_setsigmask_np(pthread_attr_t *attributes, const sigset_t *set);
+RO_PUBLIC int pthread_attr_setsigmask_np(pthread_attr_t *attributes, const sigset_t *set)
+{
+	__typeof__(pthread_attr_setsigmask_np) *next;
+	void *p = ro_next("pthread_attr_setsigmask_np");
+	sigset_t copy;
+
+	if (!p)
+		return ENOSYS;
+	memcpy(&next, &p, sizeof(next));
+	return next(attributes, ro_signals_wait(set, &copy));
+}
+
+RO_PUBLIC int sigpending(sigset_t *set)
+{
+	return ro_sigpending(set);
 }
 
 /* Of BSD: the first 32 signals in an int. */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/resource.h>
+
 #include "run/keep.h"
 #include "run/sys.h"
 
@@ -78,16 +80,39 @@ struct h2d_run_record *ro_record_locked(struct ro_mapping *m)
 	}
 	m->record = r;
 	m->pid = pid;
+	m->inherited = true;
 	return r;
+}
+
+/* RLIMIT_DATA, lowered since: what was mapped before it is not measured by it, and would not be
+ * if it had been writable from the start. */
+static int open_past_limit(struct ro_span part)
+{
+	struct rlimit was, lifted;
+	int rc;
+
+	ro_count_calls(4);
+	if (syscall(SYS_prlimit64, 0, RLIMIT_DATA, NULL, &was) || was.rlim_cur == was.rlim_max)
+		return -ENOMEM;
+	lifted = (struct rlimit){was.rlim_max, was.rlim_max};
+	if (syscall(SYS_prlimit64, 0, RLIMIT_DATA, &lifted, NULL))
+		return -ENOMEM;
+	rc = sys_mprotect((void *)part.start, part.end - part.start, PROT_READ | PROT_WRITE);
+	rc = rc ? -errno : 0;
+	syscall(SYS_prlimit64, 0, RLIMIT_DATA, &was, NULL);
+	return rc;
 }
 
 static int make_writable(struct ro_mapping *m, struct ro_span part)
 {
 	struct h2d_run_record *r;
+	int rc = 0;
 
 	ro_count_calls(1);
 	if (sys_mprotect((void *)part.start, part.end - part.start, PROT_READ | PROT_WRITE))
-		return -errno;
+		rc = errno == ENOMEM ? open_past_limit(part) : -errno;
+	if (rc)
+		return rc;
 	r = ro_record_locked(m);
 	if (r)
 		atomic_fetch_add(&r->opened_bytes, part.end - part.start);

@@ -66,10 +66,11 @@ extern struct ro_process ro;
 /** Per thread. Initial-exec, so that handlers reach it without an allocation. */
 struct ro_thread {
 	uint32_t generation; /* last one seen by this thread's fault handler */
-	bool blocked;	     /* SIGSEGV, in the program's view */
-	bool pending;	     /* it was sent while blocked */
-	bool forking;	     /* this thread holds the lock over fork(), whose other handlers may
-			      * map, unmap and write */
+	int pending_pid;     /* of the process to which SIGSEGV was sent while it was blocked */
+	bool carrier;	     /* RO_CARRIER is blocked, in the program's view */
+	bool child_carrier;  /* the same in the child of vfork() that was last seen */
+	int child_pid;	     /* that child, or 0 */
+	bool forking;	     /* this thread holds the lock over fork() */
 	siginfo_t info;
 };
 
@@ -80,10 +81,15 @@ extern __thread struct ro_thread ro_thread __attribute__((tls_model("initial-exe
 /** Read the environment once; cheap afterwards. */
 void ro_init(void);
 
-/** Around fork(), by pthread_atfork: no other thread is inside the table when it is copied. */
+/** Around fork(), last before it and first after it: no other thread is inside the table when
+ * it is copied. */
 void ro_fork_prepare(void);
 void ro_fork_parent(void);
 void ro_fork_child(void);
+
+/** Whether this memory is this process's own, not that of the parent that waits for its child
+ * of vfork(). A child that was not announced is taken note of. */
+bool ro_own_memory(void);
 
 /** Whether the program's structure at `addr` can be read, by a system call that refuses after
  * it has read: rt_sigprocmask() with an action that there is none of (kernel/signal.c). What

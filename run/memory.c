@@ -10,6 +10,7 @@
 #include "run/glob.h"
 #include "run/keep.h"
 #include "run/memory.h"
+#include "run/signals.h"
 #include "run/sys.h"
 
 /* Newer than some headers. */
@@ -56,6 +57,21 @@ static bool checkpoint(enum h2d_format_id format)
 	       format == H2D_FORMAT_CACT || format == H2D_FORMAT_TORCH;
 }
 
+/* A file opened with O_DIRECT is read in whole blocks only. */
+static long read_block(int fd, unsigned char *head, size_t bytes)
+{
+	unsigned char block[4096] __attribute__((aligned(4096)));
+	long got;
+
+	ro_count_calls(1);
+	got = sys_pread(fd, block, sizeof(block), 0);
+	if (got > (long)bytes)
+		got = (long)bytes;
+	if (got > 0)
+		memcpy(head, block, (size_t)got);
+	return got;
+}
+
 static bool look(struct candidate *c, int fd)
 {
 	unsigned char head[H2D_DETECT_BYTES];
@@ -67,6 +83,8 @@ static bool look(struct candidate *c, int fd)
 		return false;
 	ro_count_calls(1);
 	got = sys_pread(fd, head, sizeof(head), 0);
+	if (got < 0 && errno == EINVAL)
+		got = read_block(fd, head, sizeof(head));
 	c->format = got > 0 ? h2d_detect(head, (size_t)got, (uint64_t)c->st.st_size)
 			    : H2D_FORMAT_NONE;
 	if (!checkpoint(c->format)) {
@@ -148,6 +166,7 @@ static bool keep(const struct candidate *c, void **result, void *addr, size_t by
 		atomic_fetch_add(&ro.state->refused_handler_count, 1);
 		goto out;
 	}
+	before = ro_signals_adopt(before);
 	if (!ro_table_reserve(&ro.table, 3)) {
 		atomic_fetch_add(&ro.state->refused_memory_count, 1);
 		goto out;

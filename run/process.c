@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <linux/kcmp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,14 +135,31 @@ void ro_init(void)
 	errno = saved;
 }
 
+/* A child made by a raw system call called no handler of fork(); one of vfork() shares memory.
+ */
+bool ro_own_memory(void)
+{
+	int pid = getpid(), owner = atomic_load(&ro.pid);
+
+	if (!atomic_load(&ro.ready))
+		return false;
+	if (pid == owner)
+		return true;
+	ro_count_calls(1);
+	if (syscall(SYS_kcmp, pid, owner, KCMP_VM, 0, 0) <= 0)
+		return false;
+	atomic_store(&ro.pid, pid);
+	ro.ended = false;
+	return true;
+}
+
 void ro_fork_prepare(void)
 {
 	ro_signals before = ro_enter();
 
 	before_fork = before;
 	ro_thread.forking = true;
-	/* Other handlers of fork() may write to kept pages, and no other signal may be handled
-	 * now. */
+	/* Who calls _Fork() may write to kept pages, and no other signal may be handled now. */
 	ro_signals_restore(~RO_SIGNAL(SIGSEGV));
 }
 

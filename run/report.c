@@ -110,7 +110,7 @@ void ro_end(void)
 	bool first;
 
 	/* A child of vfork() ends here in its parent's memory. */
-	if (!ro.handling || atomic_load(&ro.pid) != getpid())
+	if (!ro.handling || !ro_own_memory())
 		return;
 	before = ro_enter();
 	first = !ro.ended;

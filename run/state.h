@@ -82,8 +82,9 @@ struct h2d_run_record {
 	_Atomic uint64_t device_open_count; /**< opened before a copy from a device */
 	_Atomic uint64_t released_bytes;    /**< the program itself took over by mprotect() */
 	/** Pages found written (anonymous or swapped) in those opened bytes that were counted,
-	 *  at munmap or at the process's end. If counted_bytes < opened_bytes, the process
-	 * ended without a word, and opened_bytes is the upper limit of what was written. */
+	 *  at munmap or at the process's end; of what a child inherited, those that are its
+	 * alone. If counted_bytes < opened_bytes, the process ended without a word, and
+	 * opened_bytes is the upper limit of what was written. */
 	_Atomic uint64_t written_page_count;
 	_Atomic uint64_t counted_bytes;
 	char command[H2D_RUN_COMMAND_BYTES]; /**< the program's short name */

@@ -19,6 +19,7 @@ struct h2d_run_record;
 struct ro_mapping {
 	struct h2d_run_record *record; /**< where it is counted; NULL when the state was full */
 	int32_t pid;		       /**< whose record that is */
+	bool inherited;		       /**< from the parent, by fork() */
 	uint64_t open_count;	       /**< blocks opened so far */
 	size_t piece_count;
 	size_t bytes;	   /**< of its pieces */

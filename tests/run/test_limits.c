@@ -196,7 +196,40 @@ static void look_locked(struct h2d_run_state *s)
 	CHECK(UNDER_SUM(s, mapping_count) >= 2);
 }
 
+/* Lowered afterwards: a mapping that was writable from the start would not notice. */
+static void limited_afterwards(void)
+{
+	unsigned char *p = under_map(under_file, UNDER_FILE_BYTES);
+	struct rlimit data, now;
+
+	REQUIRE(p && !getrlimit(RLIMIT_DATA, &data));
+	CHECK_STR(under_permissions(p), "r--p");
+	data.rlim_cur = 4096;
+	REQUIRE(!setrlimit(RLIMIT_DATA, &data));
+	p[5 * MIB] = 1;
+	CHECK(p[5 * MIB] == 1);
+	CHECK(!getrlimit(RLIMIT_DATA, &now) && now.rlim_cur == 4096);
+	data.rlim_cur = data.rlim_max;
+	setrlimit(RLIMIT_DATA, &data);
+}
+
+/* Read past the page cache, which takes whole blocks only. */
+static void opened_direct(void)
+{
+	int fd = open(under_file, O_RDONLY | O_DIRECT);
+	void *p;
+
+	if (fd < 0)
+		return;
+	p = mmap(NULL, UNDER_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	CHECK(p != MAP_FAILED);
+	CHECK_STR(under_permissions(p), "r--p");
+	close(fd);
+}
+
 static const struct under_case cases[] = {
+	{"limited_afterwards", limited_afterwards, NULL, 0, NULL},
+	{"opened_direct", opened_direct, NULL, 0, NULL},
 	{"locked_and_populated", locked_and_populated, look_locked, 0, NULL},
 	{"many_mappings", many_mappings, look_many, 0, NULL},
 	{"no_map_entry_left", no_map_entry_left, look_whole, 0, NULL},

@@ -523,6 +523,220 @@ static void raw_handler_that_passes_on(void)
 	CHECK(map[11 * MIB + 5] == 1);
 }
 
+/* ---- SIGSEGV blocked */
+
+static void block(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	CHECK(!pthread_sigmask(how, &set, NULL));
+}
+
+static int is_blocked(void)
+{
+	sigset_t now;
+
+	CHECK(!pthread_sigmask(SIG_BLOCK, NULL, &now));
+	return sigismember(&now, SIGSEGV);
+}
+
+/* With nothing kept, too: what is sent waits. */
+static void sent_while_blocked(void)
+{
+	sigset_t waiting;
+	int status = -1;
+
+	block(SIG_BLOCK);
+	kill(getpid(), SIGSEGV);
+	CHECK(is_blocked() && !sigpending(&waiting) && sigismember(&waiting, SIGSEGV));
+	if (!fork())
+		_exit(sigpending(&waiting) || sigismember(&waiting, SIGSEGV));
+	CHECK(wait(&status) > 0 && !status);
+	CHECK(signal(SIGSEGV, count_only) == SIG_DFL && !calls);
+	block(SIG_UNBLOCK);
+	CHECK(calls == 1 && !sigpending(&waiting) && !sigismember(&waiting, SIGSEGV));
+	begin();
+	map[0] = 1;
+	CHECK(map[0] == 1 && calls == 1);
+}
+
+static void must_not_run(int sig)
+{
+	(void)sig;
+	_exit(3);
+}
+
+/* A real fault then ends the program, whatever its handler. */
+static void fault_while_blocked(void)
+{
+	begin();
+	signal(SIGSEGV, must_not_run);
+	block(SIG_BLOCK);
+	map[MIB] = 1;
+	*nowhere = 1;
+}
+
+static void fault_while_blocked_before(void)
+{
+	signal(SIGSEGV, must_not_run);
+	block(SIG_BLOCK);
+	*nowhere = 1;
+}
+
+static void fault_while_masked(void)
+{
+	struct sigaction act = {.sa_sigaction = fault_inside,
+				.sa_flags = SA_SIGINFO | (int)SA_NODEFER};
+
+	begin();
+	sigemptyset(&act.sa_mask);
+	sigaddset(&act.sa_mask, SIGSEGV);
+	REQUIRE(!sigaction(SIGSEGV, &act, NULL));
+	*nowhere = 1;
+}
+
+static void *write_and_tell(void *user)
+{
+	map[6 * MIB] = 2;
+	*(int *)user = is_blocked();
+	return NULL;
+}
+
+/* By threads, by children, by those of vfork() not; and by what is executed. */
+static void block_is_inherited(void)
+{
+	const char *file = under_file, *plain = under_plain;
+	int told = -1, status = -1;
+	pthread_attr_t attributes;
+	pthread_t thread;
+	sigset_t all;
+
+	begin();
+	block(SIG_BLOCK);
+	REQUIRE(!pthread_create(&thread, NULL, write_and_tell, &told));
+	pthread_join(thread, NULL);
+	CHECK_EQ(told, 1);
+	block(SIG_UNBLOCK);
+	sigfillset(&all);
+	map = under_map(under_file, UNDER_FILE_BYTES);
+	told = -1;
+	REQUIRE(!pthread_attr_init(&attributes) &&
+		!pthread_attr_setsigmask_np(&attributes, &all) &&
+		!pthread_create(&thread, &attributes, write_and_tell, &told));
+	pthread_join(thread, NULL);
+	CHECK_EQ(told, 1);
+	if (!vfork()) {
+		sigprocmask(SIG_BLOCK, &all, NULL);
+		_exit(0);
+	}
+	wait(&status);
+	CHECK_EQ(is_blocked(), 0);
+	map[MIB] = 1;
+	for (int child = 0; child < 2; child++) {
+		block(child ? SIG_UNBLOCK : SIG_BLOCK);
+		if (!fork()) {
+			setenv("EXPECTED", child ? "0" : "1", 1);
+			execl("/proc/self/exe", "self", "mask_as_expected", file, plain, NULL);
+			_exit(9);
+		}
+		CHECK(wait(&status) > 0 && !status);
+	}
+	block(SIG_BLOCK);
+	CHECK(execl("/nonexistent", "x", NULL) == -1 && errno == ENOENT && is_blocked());
+	map[9 * MIB] = 1;
+}
+
+/* As the kernel has it, in a program without us. */
+static void exec_without(void)
+{
+	sigset_t all, was;
+	int status = -1;
+
+	begin();
+	unsetenv("LD_PRELOAD");
+	sigfillset(&all);
+	/* As Python starts programs. */
+	CHECK(!pthread_sigmask(SIG_BLOCK, &all, &was));
+	if (!vfork()) {
+		pthread_sigmask(SIG_SETMASK, &was, NULL);
+		execlp("grep", "grep", "-q", "^SigBlk:.*0000000000000000$", "/proc/self/status",
+		       NULL);
+		_exit(9);
+	}
+	CHECK(wait(&status) > 0 && !status);
+	CHECK(!pthread_sigmask(SIG_SETMASK, &was, NULL));
+	block(SIG_BLOCK);
+	execlp("grep", "grep", "-q", "^SigBlk:.*0000000400$", "/proc/self/status", NULL);
+	_exit(9);
+}
+
+static void mask_as_expected(void)
+{
+	const char *expected = getenv("EXPECTED");
+
+	begin();
+	CHECK_EQ(is_blocked(), expected ? atoi(expected) : 0);
+	map[MIB] = 1;
+}
+
+/* siglongjmp() brings back the mask of then. */
+static void block_comes_back(void)
+{
+	begin();
+	block(SIG_BLOCK);
+	if (!sigsetjmp(back, 1)) {
+		block(SIG_UNBLOCK);
+		CHECK_EQ(is_blocked(), 0);
+		siglongjmp(back, 1);
+	}
+	CHECK_EQ(is_blocked(), 1);
+	map[MIB] = 1;
+	CHECK(map[MIB] == 1);
+}
+
+static __thread jmp_buf without_mask;
+static _Atomic int waits;
+
+static void leave(int sig)
+{
+	(void)sig;
+	longjmp(without_mask, 1);
+}
+
+/* A jump that does not restore the mask leaves SIGSEGV blocked, and nothing else. */
+static void *cancelled(void *user)
+{
+	char c;
+
+	if (!setjmp(without_mask))
+		*nowhere = 1;
+	CHECK_EQ(is_blocked(), 1);
+	map[3 * MIB] = 1;
+	waits = 1;
+	while (read(*(int *)user, &c, 1) < 1)
+		;
+	return NULL;
+}
+
+static void cancel_after_a_jump(void)
+{
+	void *result = NULL;
+	pthread_t thread;
+	int pair[2];
+
+	begin();
+	alarm(20);
+	signal(SIGSEGV, leave);
+	REQUIRE(!pipe(pair) && !pthread_create(&thread, NULL, cancelled, &pair[0]));
+	while (!waits)
+		usleep(1000);
+	usleep(100000); /* until it waits in the kernel */
+	CHECK(!pthread_cancel(thread) && !pthread_join(thread, &result));
+	CHECK(result == PTHREAD_CANCELED);
+}
+
 static void look_raw_after(struct h2d_run_state *s)
 {
 	CHECK_EQ(UNDER_SUM(s, mapping_count), 1);
@@ -548,6 +762,15 @@ static const struct under_case cases[] = {
 	{"raw_handler_before", raw_handler_before, NULL, 0, NULL},
 	{"raw_handler_after", raw_handler_after, look_raw_after, 0, NULL},
 	{"raw_handler_that_passes_on", raw_handler_that_passes_on, NULL, 0, NULL},
+	{"sent_while_blocked", sent_while_blocked, NULL, 0, NULL},
+	{"fault_while_blocked", fault_while_blocked, NULL, SIGSEGV, NULL},
+	{"fault_while_blocked_before", fault_while_blocked_before, NULL, SIGSEGV, NULL},
+	{"fault_while_masked", fault_while_masked, NULL, SIGSEGV, NULL},
+	{"block_is_inherited", block_is_inherited, NULL, 0, NULL},
+	{"exec_without", exec_without, NULL, 0, NULL},
+	{"mask_as_expected", mask_as_expected, NULL, 0, NULL},
+	{"block_comes_back", block_comes_back, NULL, 0, NULL},
+	{"cancel_after_a_jump", cancel_after_a_jump, NULL, 0, NULL},
 	{"crash_on_a_small_stack", crash_on_a_small_stack, NULL, 0, NULL},
 	{"crash_at_the_right_place", crash_at_the_right_place, look_crash, 0, NULL},
 };

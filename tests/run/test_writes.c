@@ -9,6 +9,7 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 
 #include "under.h"
 
@@ -333,6 +334,43 @@ static void look_by_the_kernel(struct h2d_run_state *s)
 	CHECK_EQ(UNDER_SUM(s, fault_count), 0);
 }
 
+/* What a message brings besides its bytes: who sent it, lengths and flags. */
+static void heads_of_messages(void)
+{
+	unsigned char *p = under_map(under_file, UNDER_FILE_BYTES);
+	struct sockaddr_un name = {.sun_family = AF_UNIX}, *from = (void *)(p + 2 * MIB);
+	struct mmsghdr *both = (void *)(p + 8 * MIB);
+	socklen_t *length = (void *)(p + 5 * MIB);
+	struct msghdr *m = (void *)(p + 11 * MIB);
+	int to = socket(AF_UNIX, SOCK_DGRAM, 0), by = socket(AF_UNIX, SOCK_DGRAM, 0);
+	char text[8];
+	struct iovec v = {text, sizeof(text)};
+	size_t bytes;
+
+	REQUIRE(p && to >= 0 && by >= 0);
+	bytes = sizeof(sa_family_t) + 1 +
+		(size_t)snprintf(name.sun_path + 1, 60, "h2d-run-to-%d", getpid());
+	REQUIRE(!bind(to, (void *)&name, (socklen_t)bytes));
+	REQUIRE(!connect(by, (void *)&name, (socklen_t)bytes));
+	name.sun_path[sizeof("h2d-run") + 1] = 'b';
+	REQUIRE(!bind(by, (void *)&name, (socklen_t)bytes));
+	for (int i = 0; i < 4; i++)
+		REQUIRE(send(by, "word", 4, 0) == 4);
+	*length = sizeof(*from);
+	CHECK_EQ(recvfrom(to, text, sizeof(text), 0, (void *)from, length), 4);
+	CHECK(*length == bytes && !memcmp(from, &name, bytes));
+	memset(m, 0, sizeof(*m));
+	m->msg_iov = &v;
+	m->msg_iovlen = 1;
+	CHECK_EQ(recvmsg(to, m, 0), 4);
+	memset(both, 0, 2 * sizeof(*both));
+	both[0].msg_hdr = both[1].msg_hdr = *m;
+	CHECK_EQ(recvmmsg(to, both, 2, 0, NULL), 2);
+	CHECK(both[0].msg_len == 4 && both[1].msg_len == 4 && !memcmp(text, "word", 4));
+	close(to);
+	close(by);
+}
+
 /* A pointer that leads nowhere is EFAULT, as without us. */
 static void bad_pointers(void)
 {
@@ -416,6 +454,7 @@ static const struct under_case cases[] = {
 	{"other_handlers_of_fork", other_handlers_of_fork, NULL, 0, NULL},
 	{"vfork_and_exec", vfork_and_exec, look_vfork, 0, NULL},
 	{"by_the_kernel", by_the_kernel, look_by_the_kernel, 0, NULL},
+	{"heads_of_messages", heads_of_messages, NULL, 0, NULL},
 	{"bad_pointers", bad_pointers, NULL, 0, NULL},
 	{"by_posix_spawn", by_posix_spawn, NULL, 0, NULL},
 	{"at_the_end_of_exec", at_the_end_of_exec, look_exec, 0, NULL},
