@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -339,15 +340,18 @@ static void *map_write_wait(void *arg)
 	return NULL;
 }
 
+/* Ends with its parent, and keeps none of its pipes open meanwhile. */
 static int hold(void *arg)
 {
+	syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	for (int fd = 3; fd < 64; fd++)
+		syscall(SYS_close, fd);
 	while (syscall(SYS_ppoll, NULL, 0, NULL, NULL) < 0)
 		;
 	return arg != NULL;
 }
 
-/* Waits in state D until the child that has its memory lets go of it. As vfork() does, which
- * ThreadSanitizer makes a fork(). */
+/* Waits in state D until the child that has its memory lets go of it, as vfork() does. */
 static void *wait_in_kernel(void *arg)
 {
 	static _Alignas(64) char stack[64 << 10];
@@ -429,7 +433,7 @@ static void the_first_thread_has_ended(void)
 	end_threads(pid);
 }
 
-static void a_worker_hangs(void)
+__attribute__((unused)) static void a_worker_hangs(void)
 {
 	struct h2d_sample samples[2];
 	struct h2d_trend trend;
@@ -578,7 +582,11 @@ int main(void)
 	RUN(other_content_is_none);
 	RUN(a_child_and_its_end);
 	RUN(the_first_thread_has_ended);
+#ifdef __SANITIZE_THREAD__
+	printf("not run: ThreadSanitizer knows no child that shares its parent's memory\n");
+#else
 	RUN(a_worker_hangs);
+#endif
 	RUN(ends_while_looked_at);
 	RUN(of_another_user);
 	RUN(in_another_namespace);
