@@ -78,7 +78,8 @@ static void print(FILE *out, const struct h2d_kernel_verdict *v, bool running)
 
 	fprintf(out, "%s\n", v->summary);
 	snprintf(text, sizeof(text), "%s%s%s", v->release[0] ? v->release : "unknown",
-		 v->distribution_name[0] ? " on " : "", v->distribution_name);
+		 running && v->distribution_name[0] ? " on " : "",
+		 running ? v->distribution_name : "");
 	line(out, "kernel", text);
 	if (v->package[0] || v->package_version[0]) {
 		snprintf(text, sizeof(text), "%s%s%s", v->package[0] ? v->package : "?",

@@ -255,7 +255,7 @@ def _compare(document):
                        f"{document[side]['time_utc']}, kernel {document[side]['kernel_release']}." for side in "ab"),
                      f"The margin, declared beforehand, is {compare['margin_pct']:g} %; a verdict on times needs "
                      f"{compare['n_min_count']} samples on each side and the rank test at {compare['alpha']:g}.")
-    told.columns = ["cell", "verdict", "median A, s", "median B, s", "B / A", "95 % from", "to", "p", "why"]
+    told.columns = ["cell", "verdict", "median A, s", "median B, s", "B / A", "95 % from", "to", "p", "p adjusted", "why"]
     for cell in document["cells"]:
         a, b, ratio = cell.get("a", {}), cell.get("b", {}), cell.get("ratio", {})
         least = min(number(side.get("n_count", 0)) for side in (a, b))
@@ -263,7 +263,8 @@ def _compare(document):
             ", ".join(f"{k} {v}" for k, v in cell["key"].items() if v not in ({}, None) and k != "fingerprint"),
             cell["verdict"], *(number(s["median_ns"]) / 1e9 if "median_ns" in s else None for s in (a, b)),
             ratio.get("value"), *verdicts.interval(ratio.get("ci_low"), ratio.get("ci_high"), least),
-            cell.get("rank_test", {}).get("p"), cell["reason"]])
+            cell.get("rank_test", {}).get("p"), cell.get("rank_test", {}).get("p_adjusted"),
+            cell["reason"]])
     counts = {k.removesuffix("_count"): v for k, v in document["summary"].items() if number(v)}
     told.means = _say(", ".join(f"{v} {k}" for k, v in counts.items()) + ".")
     told.sure = _say("Cells are matched by everything that names them.",
