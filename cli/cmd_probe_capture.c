@@ -116,6 +116,12 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 	opts.switches = switches;
 	if (!rc)
 		rc = h2d_capture(&opts, output, &result);
+	/* The process that was found, not asked for, may have ended since. */
+	if (rc == H2D_E_NOT_FOUND && opts.pid_count && !v->pids.count) {
+		opts.pid_count = 0;
+		cli->have_message = false;
+		rc = h2d_capture(&opts, output, &result);
+	}
 	h2d_switches_close(switches);
 	if (rc == H2D_E_INVALID || rc == H2D_E_UNAVAILABLE)
 		return h2d_cli_error(cli, H2D_EXIT_USAGE, "%s", cli->message);
