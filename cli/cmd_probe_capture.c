@@ -70,7 +70,7 @@ static int tell(struct h2d_cli *cli, const char *output, const struct h2d_captur
 		h2d_json_u64(&j, "content_bytes", r->text_bytes);
 		h2d_json_u64(&j, "size_bytes", r->size_bytes);
 		h2d_json_array_begin(&j, "processes");
-		for (size_t i = 0; i < o->pid_count; i++)
+		for (size_t i = 0; i < r->process_count; i++)
 			h2d_json_u64(&j, NULL, (uint64_t)o->pids[i]);
 		h2d_json_array_end(&j);
 		return h2d_cli_document_end(cli, &j);
@@ -109,6 +109,7 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 	struct h2d_capture_result result;
 
 	h2d_signals_install();
+	opts.found = !v->pids.count;
 	exit = parse_pids(cli, &v->pids, pids, &opts.pid_count);
 	if (exit)
 		return exit;
@@ -116,12 +117,6 @@ static int run(struct h2d_cli *cli, void *values, int count, char **words)
 	opts.switches = switches;
 	if (!rc)
 		rc = h2d_capture(&opts, output, &result);
-	/* The process that was found, not asked for, may have ended since. */
-	if (rc == H2D_E_NOT_FOUND && opts.pid_count && !v->pids.count) {
-		opts.pid_count = 0;
-		cli->have_message = false;
-		rc = h2d_capture(&opts, output, &result);
-	}
 	h2d_switches_close(switches);
 	if (rc == H2D_E_INVALID || rc == H2D_E_UNAVAILABLE)
 		return h2d_cli_error(cli, H2D_EXIT_USAGE, "%s", cli->message);

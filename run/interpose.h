@@ -61,6 +61,8 @@
 
 /** The next definition of `name` after ours; NULL if there is none. */
 void *ro_next(const char *name);
+/* Of several: into the pointers to functions at `table`, in their order. */
+void ro_next_all(const char *const *names, size_t count, void *table);
 
 /** dlsym() as the C library has it. */
 void *ro_in_object(void *object, const char *name);

@@ -38,6 +38,15 @@ void *ro_next(const char *name)
 	return ro_in_object(RTLD_NEXT, name);
 }
 
+void ro_next_all(const char *const *names, size_t count, void *table)
+{
+	for (size_t i = 0; i < count; i++) {
+		void *p = ro_next(names[i]);
+
+		memcpy((char *)table + i * sizeof(p), &p, sizeof(p));
+	}
+}
+
 #if defined(__x86_64__)
 enum { JUMP, ABSENT };
 

@@ -37,11 +37,7 @@ static _Atomic bool resolved;
 
 void ro_resolve_exec(void)
 {
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		void *p = ro_next(names[i]);
-
-		memcpy((char *)&next + i * sizeof(p), &p, sizeof(p));
-	}
+	ro_next_all(names, sizeof(names) / sizeof(names[0]), &next);
 	atomic_store(&resolved, true);
 }
 

@@ -46,7 +46,8 @@ static int read_process(const struct h2d_capture_opts *o, int pid, struct h2d_re
 	struct h2d_process p;
 	struct h2d_memory memory;
 	struct h2d_sample sample;
-	int rc = h2d_process_read(NULL, pid, &o->log, &p);
+	const struct h2d_log silent = {0};
+	int rc = h2d_process_read(NULL, pid, o->found ? &silent : &o->log, &p);
 
 	h2d_process_free(&p);
 	if (rc)
@@ -173,8 +174,15 @@ int h2d_capture(const struct h2d_capture_opts *o, const char *output,
 	h2d_record_start(&r);
 	add_about(o);
 	read_machine(&o->log);
-	for (size_t i = 0; i < o->pid_count && !rc; i++)
+	for (size_t i = 0; i < o->pid_count && !rc; i++) {
 		rc = read_process(o, o->pids[i], &r);
+		out->process_count += !rc;
+		if (rc == H2D_E_NOT_FOUND && o->found)
+			rc = 0;
+		else if (rc && o->found)
+			h2d_fail(&o->log, rc, "process %d: %s", o->pids[i],
+				 h2d_status_string(rc));
+	}
 	h2d_record_stop();
 	if (!rc && r.failed)
 		rc = h2d_fail(&o->log, H2D_E_NOMEM, "more than %d MiB to capture",

@@ -12,6 +12,7 @@
 struct h2d_capture_opts {
 	const int *pids;
 	size_t pid_count;
+	bool found; /**< they were found, not asked for: one that ends is left out */
 	bool redact;
 	bool as_tree;		 /**< write a directory, not an archive */
 	unsigned samples;	 /**< of each process */
@@ -23,6 +24,7 @@ struct h2d_capture_opts {
 };
 
 struct h2d_capture_result {
+	size_t process_count; /**< of `pids`, from the first on */
 	size_t file_count, link_count;
 	size_t unreadable_count; /**< files that the machine did not let us read */
 	uint64_t text_bytes;	 /**< before compression */
